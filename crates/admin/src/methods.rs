@@ -5,7 +5,7 @@ use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
-use mcp_flow_session::store::{Filter, Page, Phase};
+use mcp_flow_session::store::{Filter, PageRequest, Phase};
 use mcp_flow_session::{Owner, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
     };
     let most = wanted.limit.clamp(1, PAGE);
     let filter = Filter { owner: scope(&admin, &context), phase: Phase::Any };
-    let listed = engine.list_all(filter, Page { after, most: most + 1 }).await;
+    let listed = engine.list_all(filter, PageRequest { after, most: most + 1 }).await;
     let mut listed = listed.map_err(|_| RpcError::internal())?;
     let more = listed.len() > most;
     listed.truncate(most);

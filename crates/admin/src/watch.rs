@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mcp_flow_engine::{Change, Changes};
+use mcp_flow_engine::{SessionChange, SessionChanges};
 use mcp_flow_interaction::describe_session;
 use mcp_flow_server::Principal;
 use mcp_flow_server::context::Client;
-use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::{Owner, SessionId};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
 }
 
 pub(crate) struct SessionWatch {
-    pub(crate) changes: Changes,
+    pub(crate) changes: SessionChanges,
     /// Owner of the sessions; `None` for all.
     pub(crate) of: Option<Owner>,
     pub(crate) pending: PendingChanges,
@@ -49,7 +49,7 @@ pub(crate) struct SessionWatch {
 #[derive(Default)]
 pub(crate) struct PendingChanges {
     sessions: HashMap<SessionId, Value>,
-    progress: HashMap<SessionId, Progress>,
+    progress: HashMap<SessionId, FlowProgress>,
     forgotten: Vec<SessionId>,
     missed: bool,
 }
@@ -160,7 +160,7 @@ impl Watch {
 
 impl SessionWatch {
     /// Adds a change. Returns whether there is something to send.
-    fn add(&mut self, change: Change) -> bool {
+    fn add(&mut self, change: SessionChange) -> bool {
         let of = self.of.as_ref();
         let is_wanted = |owner: &Owner| of.is_none_or(|of| of == owner);
         let pending = &mut self.pending;
@@ -168,23 +168,23 @@ impl SessionWatch {
             return false;
         }
         match change {
-            Change::Turned(listed) if is_wanted(&listed.summary.owner) => {
+            SessionChange::Updated(listed) if is_wanted(&listed.summary.owner) => {
                 let mut session = describe_session(&listed);
                 session["owner"] = listed.summary.owner.name().into();
                 pending.progress.remove(&listed.id);
                 pending.sessions.insert(listed.id, session);
             }
-            Change::Progress { id, owner, progress } if is_wanted(&owner) => {
+            SessionChange::Progress { id, owner, progress } if is_wanted(&owner) => {
                 pending.progress.insert(id, progress);
             }
             // The owner is unknown by now, and the id of a removed session reveals nothing.
-            Change::Forgotten(id) => {
+            SessionChange::Erased(id) => {
                 pending.sessions.remove(&id);
                 pending.progress.remove(&id);
                 pending.forgotten.push(id);
             }
-            Change::Missed => pending.miss(),
-            Change::Turned(_) | Change::Progress { .. } => return false,
+            SessionChange::Lagged => pending.miss(),
+            SessionChange::Updated(_) | SessionChange::Progress { .. } => return false,
         }
         let held = pending.sessions.len() + pending.progress.len() + pending.forgotten.len();
         if held > MAX_PENDING {
@@ -217,7 +217,7 @@ impl PendingChanges {
     }
 }
 
-async fn next_change(sessions: &mut Option<SessionWatch>) -> Option<Change> {
+async fn next_change(sessions: &mut Option<SessionWatch>) -> Option<SessionChange> {
     match sessions {
         Some(sessions) => sessions.changes.next().await,
         None => std::future::pending().await,

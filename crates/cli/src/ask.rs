@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
-use mcp_flow::session::Violation;
+use mcp_flow::session::InvalidAnswer;
 use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex as Turn;
@@ -148,7 +148,7 @@ impl Asker {
 }
 
 /// What was wrong with an answer, in a line.
-pub(crate) fn complaint(violation: &Violation) -> String {
+pub(crate) fn complaint(violation: &InvalidAnswer) -> String {
     match &violation.suggestion {
         Some(suggestion) => format!("{}. {}", shown(&violation.error), shown(suggestion)),
         None => shown(&violation.error),

@@ -232,10 +232,10 @@ impl Offer {
             .answers_per_second
             .filter(|answers| *answers > 0)
             .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
-        let limits = engine::Limits { rate, ..engine::Limits::default() };
+        let limits = engine::SessionLimits { rate, ..engine::SessionLimits::default() };
         let mut limits = self.times.limits(limits);
         if let Some(seconds) = self.remembered_seconds {
-            limits.bounds.remembered = Duration::from_secs(seconds);
+            limits.bounds.retention = Duration::from_secs(seconds);
         }
         let flows = Interaction::builder().limits(limits);
         let mut flows = flows.call_inactivity(self.times.call_wait());

@@ -53,9 +53,9 @@ const FRESH: Duration = Duration::from_secs(1);
 mod tests {
     use super::Readiness;
     use mcp_flow::session::store::{
-        Append, Census, Filter, Listed, Page, Reply, Store, StoreError,
+        Append, Census, Filter, Listed, PageRequest, Store, StoreError, StoreFuture,
     };
-    use mcp_flow::session::{Event, SessionId, Timestamp};
+    use mcp_flow::session::{JournalEvent, SessionId, Timestamp};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,34 +64,34 @@ mod tests {
     struct Full(AtomicUsize);
 
     impl Full {
-        fn refuse<T: Send + 'static>(&self) -> Reply<'_, T> {
+        fn refuse<T: Send + 'static>(&self) -> StoreFuture<'_, T> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Err(StoreError::Full) })
         }
     }
 
     impl Store for Full {
-        fn read(&self, _: SessionId) -> Reply<'_, Vec<Event>> {
+        fn read(&self, _: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
             self.refuse()
         }
 
-        fn append(&self, _: Append) -> Reply<'_, ()> {
+        fn append(&self, _: Append) -> StoreFuture<'_, ()> {
             self.refuse()
         }
 
-        fn list(&self, _: Filter, _: Page) -> Reply<'_, Vec<Listed>> {
+        fn list(&self, _: Filter, _: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
             self.refuse()
         }
 
-        fn due(&self, _: Timestamp, _: usize) -> Reply<'_, Vec<SessionId>> {
+        fn due(&self, _: Timestamp, _: usize) -> StoreFuture<'_, Vec<SessionId>> {
             self.refuse()
         }
 
-        fn erase(&self, _: SessionId) -> Reply<'_, ()> {
+        fn erase(&self, _: SessionId) -> StoreFuture<'_, ()> {
             self.refuse()
         }
 
-        fn census(&self) -> Reply<'_, Census> {
+        fn census(&self) -> StoreFuture<'_, Census> {
             self.refuse()
         }
     }

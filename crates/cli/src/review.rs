@@ -5,7 +5,7 @@ use mcp_flow::client::guard::Review;
 use mcp_flow::client::model::{
     Content, CreateMessage, IncludeContext, ModelPreferences, Role, SampleResult, SamplingContent,
 };
-use mcp_flow::session::prompt::{Bound, Prompt, PromptType};
+use mcp_flow::session::prompt::{Prompt, PromptType, RangeBound};
 use serde_json::Value;
 
 use crate::ask::question::Question;
@@ -66,8 +66,8 @@ impl Person {
                 Editable::Count(count) => {
                     let mut prompt = Prompt::new(PromptType::Number, &name);
                     prompt.validation.integer = true;
-                    prompt.validation.min = Some(Bound::Number(1.into()));
-                    prompt.validation.max = Some(Bound::Number(u32::MAX.into()));
+                    prompt.validation.min = Some(RangeBound::Number(1.into()));
+                    prompt.validation.max = Some(RangeBound::Number(u32::MAX.into()));
                     prompt.default_value = Some((**count).into());
                     Question::of_prompt(&name, prompt)
                 }

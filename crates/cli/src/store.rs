@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store};
-use mcp_flow::store_redb::{OpenError, RedbStore, keys};
+use mcp_flow::store_redb::{RedbStore, StoreOpenError, keys};
 use serde::{Deserialize, Serialize};
 
 use crate::offer::Door;
@@ -108,10 +108,10 @@ pub(crate) fn open(url: Option<&StoreUrl>, door: Door) -> anyhow::Result<Kept> {
 }
 
 /// Whether a store that cannot be opened for this can be done without.
-fn is_dispensable(error: &OpenError) -> bool {
+fn is_dispensable(error: &StoreOpenError) -> bool {
     match error {
-        OpenError::InUse | OpenError::Io(_) | OpenError::NoRandomness => true,
-        OpenError::KeyFile(error) => matches!(error, KeyFileError::Io { .. }),
+        StoreOpenError::InUse | StoreOpenError::Io(_) | StoreOpenError::NoRandomness => true,
+        StoreOpenError::KeyFile(error) => matches!(error, KeyFileError::Io { .. }),
         _ => false,
     }
 }
@@ -134,7 +134,7 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
 }
 
 /// Opens a store in a file, which may be new.
-pub(crate) fn redb(path: &Path) -> Result<Kept, OpenError> {
+pub(crate) fn redb(path: &Path) -> Result<Kept, StoreOpenError> {
     let keys = keys::find(path)?;
     let store = Arc::new(RedbStore::open_with_keys(path, keys.clone())?);
     let place = format!("redb:{}", path.display());

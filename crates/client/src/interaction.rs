@@ -12,8 +12,10 @@ mod upfront;
 
 pub use conversation::{Conversation, Finished, Turn, Verdict};
 pub use converse::explain;
-pub use mcp_flow_session::Violation;
-pub use mcp_flow_session::prompt::{Bound, Choice, Progress, Prompt, PromptType, Rules};
+pub use mcp_flow_session::InvalidAnswer;
+pub use mcp_flow_session::prompt::{
+    AnswerRules, ChoiceOption, FlowProgress, Prompt, PromptType, RangeBound,
+};
 pub(crate) use pushed::{Conversations, pushed};
 pub use question::{PromptAnswer, Question};
 

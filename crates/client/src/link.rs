@@ -11,7 +11,7 @@ use mcp_flow_proto::{
     Encoding, Incoming, InvalidMessage, Message, Notification, Raw, RequestId, Response,
 };
 use mcp_flow_proto::{Revision, excerpt, method, write};
-use mcp_flow_seal::envelope::Refused;
+use mcp_flow_seal::envelope::EnvelopeError;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
@@ -247,7 +247,7 @@ impl Link {
         };
         let unread = [-32600, -32700].contains(&ServerError::from_raw(error).code);
         if unread {
-            self.fail(id, crate::signing::explain(Refused::Unsigned, frame));
+            self.fail(id, crate::signing::explain(EnvelopeError::Unsigned, frame));
         }
         unread
     }

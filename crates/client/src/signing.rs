@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mcp_flow_seal::KeyRing;
-use mcp_flow_seal::envelope::{Caller, MessageKeys, Refused};
+use mcp_flow_seal::envelope::{ClientChannel, EnvelopeError, MessageKeys};
 
 use crate::transport::TransportError;
 
@@ -47,7 +47,7 @@ impl Signing {
             let what = format!("the system's random number generator failed: {error}");
             TransportError::Unreachable { what, source: None }
         })?;
-        Ok(SignedChannel(Arc::new(Caller::new(self.keys.clone(), channel, sender))))
+        Ok(SignedChannel(Arc::new(ClientChannel::new(self.keys.clone(), channel, sender))))
     }
 }
 
@@ -55,7 +55,7 @@ impl Signing {
 ///
 /// Only transports that inspect or change messages need it; the others carry signed messages.
 #[derive(Clone, Debug)]
-pub struct SignedChannel(Arc<Caller>);
+pub struct SignedChannel(Arc<ClientChannel>);
 
 impl SignedChannel {
     /// Signs a message. Messages must be sent in the order in which they are signed.
@@ -79,7 +79,7 @@ impl SignedChannel {
         frame: &'a [u8],
     ) -> Option<Result<&'a [u8], TransportError>> {
         match self.0.open(frame) {
-            Err(Refused::Unsigned) => None,
+            Err(EnvelopeError::Unsigned) => None,
             opened => Some(opened.map_err(|refused| explain(refused, frame))),
         }
     }
@@ -89,9 +89,9 @@ impl SignedChannel {
     }
 }
 
-pub(crate) fn explain(refused: Refused, frame: &[u8]) -> TransportError {
+pub(crate) fn explain(refused: EnvelopeError, frame: &[u8]) -> TransportError {
     TransportError::Untrusted(match refused {
-        Refused::Unsigned => {
+        EnvelopeError::Unsigned => {
             let said = String::from_utf8_lossy(&frame[..frame.len().min(1600)]);
             let said = crate::neutral::shorten(&said, 400);
             format!(
@@ -99,7 +99,7 @@ pub(crate) fn explain(refused: Refused, frame: &[u8]) -> TransportError {
                  key. It sent: {said}"
             )
         }
-        Refused::UnknownKey => {
+        EnvelopeError::UnknownKey => {
             "the server signs with an unknown key; configure both ends with the same key".to_owned()
         }
         refused => format!("a message from the server has no valid signature: {refused}"),

@@ -1,84 +1,61 @@
-//! Setting up an engine.
+//! Builder of an engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use mcp_flow_rate::Buckets;
 use mcp_flow_session::Store;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, SystemClock};
 use crate::definition::Definition;
-use crate::engine::{Core, Engine};
-use crate::limits::Limits;
-use crate::live::Live;
-use crate::notice::Hub;
-use crate::quota::Counts;
-use crate::sweep::{Graves, Stalled};
+use crate::engine::Engine;
+use crate::limits::SessionLimits;
 
-/// Sets up an [`Engine`].
+/// Builds an [`Engine`].
 #[must_use]
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
     flows: BTreeMap<String, Arc<Definition>>,
-    limits: Limits,
+    limits: SessionLimits,
     clock: Arc<dyn Clock>,
 }
 
 impl EngineBuilder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let (flows, limits) = (BTreeMap::new(), Limits::default());
+        let (flows, limits) = (BTreeMap::new(), SessionLimits::default());
         Self { store, flows, limits, clock: Arc::new(SystemClock) }
     }
 
-    /// Adds a flow. Of two with one name the later counts.
+    /// Adds a flow. It replaces an earlier one of the same name.
     pub fn flow(mut self, definition: Definition) -> Self {
         self.flows.insert(definition.name().to_owned(), Arc::new(definition));
         self
     }
 
-    /// Sets how much sessions may take.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// Sets the limits of sessions. Defaults to those of [`SessionLimits`].
+    pub fn limits(mut self, limits: SessionLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the clock. Defaults to the machine's.
+    /// Sets the clock. Defaults to [`SystemClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Makes the engine and has it take up what was interrupted and sweep from time to time. To
-    /// be called within a tokio runtime; [`Engine::shutdown`] ends what it starts.
+    /// Builds the engine, resumes interrupted sessions and starts maintenance.
+    ///
+    /// Must be called within a tokio runtime. [`Engine::shutdown`] stops what it starts.
     pub fn start(self) -> Engine {
         let engine = self.build();
-        engine.run();
+        engine.start_maintenance();
         engine
     }
 
-    /// Makes an engine that does nothing by itself: it sweeps only when told to, and leaves alone
-    /// what was interrupted, until [`Engine::run`].
+    /// Builds an engine without background work: interrupted sessions are not resumed and overdue
+    /// ones not expired until [`Engine::start_maintenance`].
     pub fn build(self) -> Engine {
-        let core = Core {
-            store: self.store,
-            flows: Arc::new(self.flows),
-            live: Live::new(self.limits.live),
-            limits: Arc::new(self.limits),
-            clock: self.clock,
-            hub: Arc::new(Hub::default()),
-            counts: Counts::default(),
-            rates: Buckets::default(),
-            graves: Graves::default(),
-            stalled: Stalled::default(),
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
-            strangers: AtomicU64::new(0),
-            running: AtomicBool::new(false),
-        };
-        Engine { core: Arc::new(core) }
+        Engine::new(self.store, Arc::new(self.flows), Arc::new(self.limits), self.clock)
     }
 }
 

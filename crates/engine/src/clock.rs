@@ -1,17 +1,17 @@
-//! What time it is.
+//! Source of the current time.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcp_flow_session::Timestamp;
 
-/// Says what time it is. Tests bring one that stands still.
+/// Source of the current time; tests use one they can set.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// The time by the calendar. It may jump, also backwards; sessions cope.
+    /// Returns the wall-clock time. It may jump in either direction; sessions never go back in time.
     fn now(&self) -> Timestamp;
 }
 
-/// The clock of the machine.
+/// Clock of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

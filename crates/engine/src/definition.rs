@@ -1,4 +1,4 @@
-//! A flow as the engine knows it.
+//! Definition of a flow: its function and its settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,32 +14,32 @@ use serde_json::{Map, Value};
 use crate::error::EngineError;
 use crate::flow::{Flow, FlowError, FlowResult};
 
-/// A flow by name: the function that runs it, and what else is to be known.
+/// Definition of a flow: its name, the function that runs it, and its settings.
 pub struct Definition {
     name: String,
     description: String,
-    early: bool,
-    patient: bool,
+    early_completion: bool,
+    no_timeout: bool,
     waits: Option<Duration>,
     operation: Option<Duration>,
-    remembered: Option<Duration>,
+    retention: Option<Duration>,
     keeps_data: bool,
     prompts: Option<u32>,
-    /// By their keys.
+    /// Declared questions by key.
     questions: BTreeMap<String, Prompt>,
     run: Box<Run>,
 }
 
-/// A flow at work.
+/// Future of a running flow.
 pub(crate) type FlowFuture = Pin<Box<dyn Future<Output = Result<Value, FlowError>> + Send>>;
 
 type Run = dyn Fn(Flow, &Map<String, Value>) -> Result<FlowFuture, BadParams> + Send + Sync;
 
 impl Definition {
-    /// A flow that runs this function.
+    /// Defines a flow by its function.
     ///
-    /// The function runs again from the top whenever its session is taken up: what has effects
-    /// belongs into [`Flow::step`].
+    /// The function runs again from the top whenever its session is resumed: side effects belong in
+    /// [`Flow::step`].
     pub fn new<P, T, F, R>(name: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -60,11 +60,11 @@ impl Definition {
         Self {
             name: name.into(),
             description: String::new(),
-            early: false,
-            patient: false,
+            early_completion: false,
+            no_timeout: false,
             waits: None,
             operation: None,
-            remembered: None,
+            retention: None,
             keeps_data: false,
             prompts: None,
             questions: BTreeMap::new(),
@@ -72,100 +72,103 @@ impl Definition {
         }
     }
 
-    /// Says what the flow is for.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// Lets the user finish the flow with what was gathered so far (C-08).
+    /// Lets the client complete a session early, with the data gathered so far (C-08).
     #[must_use]
     pub fn early_completion(mut self) -> Self {
-        self.early = true;
+        self.early_completion = true;
         self
     }
 
-    /// How long one operation of this flow may take, instead of what the engine allows.
+    /// Sets the timeout of one operation. Defaults to
+    /// [`SessionLimits::operation`](crate::SessionLimits).
     #[must_use]
     pub fn operation_limit(mut self, limit: Duration) -> Self {
         self.operation = Some(limit);
         self
     }
 
-    /// Lets sessions of this flow wait for an answer, and take, as long as they like; for work
-    /// that goes on for weeks (C-11). A start can still say how long it will wait.
+    /// Removes the inactivity timeout and the limit on the duration of sessions, for work that takes
+    /// weeks (C-11). A start can still set an inactivity timeout.
     #[must_use]
-    pub fn patient(mut self) -> Self {
-        self.patient = true;
+    pub fn no_timeout(mut self) -> Self {
+        self.no_timeout = true;
         self
     }
 
-    /// Time that a session of this flow waits for an answer unless its start says otherwise, in place
-    /// of what the engine allows. A longer wait than a session may take altogether is not cut: how
-    /// many questions there may be bounds it then.
+    /// Sets the inactivity timeout of sessions whose start sets none. If it is longer than
+    /// [`SessionLimits::duration`](crate::SessionLimits), sessions have no limit on their duration
+    /// and are bounded by their number of questions.
     #[must_use]
     pub fn waits(mut self, duration: Duration) -> Self {
         self.waits = Some(duration);
         self
     }
 
-    /// How long the result of this flow is remembered, instead of what the engine says.
+    /// Sets how long a result is retained. Defaults to
+    /// [`Bounds::retention`](mcp_flow_session::session::Bounds).
     #[must_use]
-    pub fn remembered(mut self, duration: Duration) -> Self {
-        self.remembered = Some(duration);
+    pub fn retention(mut self, duration: Duration) -> Self {
+        self.retention = Some(duration);
         self
     }
 
-    /// Keeps what was gathered for as long as a result would be, however a session ends: what was
-    /// done is not lost with a cancelled one (C-11).
+    /// Sets how long a session is retained after any ending, together with the data gathered so far:
+    /// work that was done is not lost with a cancelled session (C-11).
     #[must_use]
-    pub fn kept_for(mut self, duration: Duration) -> Self {
-        (self.remembered, self.keeps_data) = (Some(duration), true);
+    pub fn retention_with_data(mut self, duration: Duration) -> Self {
+        (self.retention, self.keeps_data) = (Some(duration), true);
         self
     }
 
-    /// How many questions a session of this flow may ask, instead of what the engine says.
+    /// Sets the most questions a session may ask. Defaults to
+    /// [`Bounds::prompts`](mcp_flow_session::session::Bounds).
     #[must_use]
-    pub fn most_prompts(mut self, prompts: u32) -> Self {
+    pub fn max_prompts(mut self, prompts: u32) -> Self {
         self.prompts = Some(prompts);
         self
     }
 
-    /// Tells of a question beforehand: what a start gives for it must keep to its rules, however late
-    /// it would be asked (INT-020). The flow may still ask for less than is told here.
+    /// Declares a question: a value given for it at the start is validated then, however late the
+    /// question comes up (INT-020). The flow may ask with stricter rules than declared.
     #[must_use]
     pub fn question(mut self, key: impl Into<String>, question: &impl Question) -> Self {
         let prompt = question.prompt();
-        // One that cannot be asked ends the flow when it is, and says nothing of values before.
-        if prompt.sound().is_ok() {
+        // An invalid prompt ends the flow when it is asked; it cannot validate anything before.
+        if prompt.validate().is_ok() {
             self.questions.insert(key.into(), prompt.clone());
         }
         self
     }
 
-    /// The name it is started by.
+    /// Returns the name sessions are started by.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is for.
+    /// Returns the description.
     pub fn describe(&self) -> &str {
         &self.description
     }
 
-    /// Whether it may be finished early.
-    pub fn is_early(&self) -> bool {
-        self.early
+    /// Returns whether a client may complete a session early.
+    pub fn allows_early_completion(&self) -> bool {
+        self.early_completion
     }
 
-    /// The question declared for a key by [`question`](Self::question).
+    /// Returns the question declared for a key by [`question`](Self::question).
     pub fn declared(&self, key: &str) -> Option<&Prompt> {
         self.questions.get(key)
     }
 
-    pub(crate) fn is_patient(&self) -> bool {
-        self.patient
+    pub(crate) fn has_no_timeout(&self) -> bool {
+        self.no_timeout
     }
 
     pub(crate) fn wait(&self) -> Option<Duration> {
@@ -180,8 +183,8 @@ impl Definition {
         self.operation
     }
 
-    /// Judges what is given for the questions that are known beforehand. What is left empty may have a
-    /// default that is not.
+    /// Validates the values given for declared questions. Empty ones are left to the question, which
+    /// may have a default.
     pub(crate) fn check_given(&self, params: &Map<String, Value>) -> Result<(), EngineError> {
         for (key, prompt) in &self.questions {
             if let Some(value) = params.get(key).filter(|value| !is_empty(value))
@@ -193,13 +196,13 @@ impl Definition {
         Ok(())
     }
 
-    /// How long the end of a session that ended this way is remembered.
-    pub(crate) fn remembers(&self, ending: &Ending) -> Option<Duration> {
-        let lasts = self.keeps_data || matches!(ending, Ending::Completed { .. });
-        self.remembered.filter(|_| lasts)
+    /// Retention of a session with this ending, if the flow sets one.
+    pub(crate) fn retention_of(&self, ending: &Ending) -> Option<Duration> {
+        let applies = self.keeps_data || matches!(ending, Ending::Completed { .. });
+        self.retention.filter(|_| applies)
     }
 
-    /// Whether what was gathered outlives a session that came to no result.
+    /// Returns whether the data of a session without a result is retained.
     pub(crate) fn keeps_data(&self) -> bool {
         self.keeps_data
     }
@@ -219,13 +222,13 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// Parameters the flow's type cannot hold.
+/// Parameters that do not deserialize to the flow's type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parameter `{key}`: {reason}")]
 pub struct BadParams {
-    /// Which parameter; empty if all of them together.
+    /// Name of the parameter; empty for the parameters as a whole.
     pub key: String,
-    /// What is wrong with it.
+    /// Reason it does not deserialize.
     pub reason: String,
 }
 

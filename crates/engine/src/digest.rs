@@ -1,4 +1,4 @@
-//! What an answer can be recognised by when it has been erased.
+//! Digests by which an erased answer is recognised when it is repeated.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -6,7 +6,7 @@ use mcp_flow_session::SessionId;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
-/// A digest of an answer, different in every session.
+/// Digest of an answer, different in every session.
 pub(crate) fn of_answer(id: SessionId, value: &Value) -> String {
     let text = format!("{id}\n{value}");
     STANDARD_NO_PAD.encode(digest(&SHA256, text.as_bytes()))

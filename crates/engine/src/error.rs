@@ -1,31 +1,30 @@
-//! Why the engine did not do what was asked.
+//! Errors of the engine.
 
 use std::time::Duration;
 
-use mcp_flow_session::event::{Fault, Limit};
-use mcp_flow_session::session::{Refusal, State};
-use mcp_flow_session::{StoreError, Violation};
+use mcp_flow_session::event::{FlowFault, Limit};
+use mcp_flow_session::session::{CommandError, State};
+use mcp_flow_session::{InvalidAnswer, StoreError};
 
-/// Why the engine did not do what was asked. Nothing has changed, unless the variant says so.
+/// Reason the engine rejected a request. Nothing has changed, unless the variant says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// There is no such session, or none of this owner; which of the two is nobody's business
-    /// (C-53).
+    /// There is no such session, or it belongs to another owner (C-53).
     #[error("session not found")]
     NotFound,
-    /// It ran out of time (C-41). Start another.
+    /// The session has expired (C-41). Start another.
     #[error("the session has expired")]
     Expired(Limit),
-    /// The session stands where this cannot happen (INT-068).
-    #[error("a session that is {from} cannot become {to}")]
+    /// The session is in a state that does not allow this (INT-068).
+    #[error("a session in state {from} cannot change to {to}")]
     Transition {
-        /// Where it stands.
+        /// Current state.
         from: State,
-        /// Where this would have taken it.
+        /// State the request would have led to.
         to: State,
     },
-    /// It has been cancelled before (INT-054).
+    /// The session was cancelled before (INT-054).
     #[error("the session was cancelled")]
     AlreadyCancelled,
     /// There is no flow of this name.
@@ -34,68 +33,67 @@ pub enum EngineError {
     /// The flow cannot be started with these parameters (INT-020).
     #[error("parameter `{key}`: {violation}")]
     InvalidParams {
-        /// Which parameter; empty if all of them together.
+        /// Name of the parameter; empty for the parameters as a whole.
         key: String,
-        /// What is wrong with it.
-        violation: Violation,
+        /// Violation by its value.
+        violation: InvalidAnswer,
     },
-    /// What was sent is too large.
+    /// A part of the request is too large.
     #[error("{what} may have at most {most} bytes")]
     TooLarge {
-        /// What.
+        /// Part of the request.
         what: &'static str,
-        /// How many bytes it may have.
+        /// Most bytes of it.
         most: usize,
     },
-    /// This owner has too many live sessions. End one, or wait (INT-108).
+    /// The owner has too many live sessions. End one, or wait (INT-108).
     #[error("there may be at most {most} live sessions")]
     TooManySessions {
-        /// How many there may be.
+        /// Most live sessions.
         most: usize,
     },
-    /// Too much was asked of this session. Wait (INT-107).
+    /// Too many requests to this session. Wait (INT-107).
     #[error("too many requests; try again in {} ms", retry_after.as_millis())]
     RateLimited {
-        /// How long to wait.
+        /// Time to wait.
         retry_after: Duration,
     },
-    /// As many flows are at work as may be. Try again later.
-    #[error("too many flows are at work; try again later")]
+    /// All slots are in use. Try again later.
+    #[error("too many flows are working; try again later")]
     Busy,
-    /// What should be a token is none of ours (INT-132).
+    /// The token is not one of this server (INT-132).
     #[error(transparent)]
     BadToken(#[from] crate::BadToken),
-    /// The token is of an earlier turn (INT-133). Use the one that came with the last reply.
-    #[error("the session has moved on since this token")]
+    /// The token belongs to an earlier turn (INT-133). Use the one of the last reply.
+    #[error("a later token of this session was issued; use that one")]
     Outdated,
-    /// The flow did not come to its next question in time (C-41). Nothing has changed, so the same
-    /// request may be sent again.
+    /// The flow did not reach its next question in time (C-41). Send the same request again.
     #[error("`{operation}` took too long")]
     Timeout {
-        /// The step the flow was at, or `flow`.
+        /// Step in progress, or `flow`.
         operation: String,
     },
-    /// The session ended because something in it took too long (C-41). Start another.
+    /// The session ended because an operation timed out (C-41). Start another.
     #[error("the session has ended: {0}")]
-    TimedOut(Fault),
-    /// The flow does not allow to be finished early (C-08).
+    TimedOut(FlowFault),
+    /// The flow does not allow early completion (C-08).
     #[error("this flow cannot be finished early")]
     NotEarly,
-    /// The engine is being shut down.
+    /// The engine is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// The journal cannot be used. What was not acknowledged may be lost.
+    /// The store failed. What was not acknowledged may be lost.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl From<Refusal> for EngineError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Transition { from, to } => Self::Transition { from, to },
-            Refusal::AlreadyCancelled => Self::AlreadyCancelled,
-            Refusal::Expired(limit) => Self::Expired(limit),
-            // A refusal to come is still one: the session stands where this cannot happen.
+impl From<CommandError> for EngineError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Transition { from, to } => Self::Transition { from, to },
+            CommandError::AlreadyCancelled => Self::AlreadyCancelled,
+            CommandError::Expired(limit) => Self::Expired(limit),
+            // Future variants are refusals by the session's state, too.
             _ => Self::Transition { from: State::Error, to: State::Error },
         }
     }

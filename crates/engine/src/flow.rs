@@ -1,61 +1,61 @@
-//! What a flow is given: the power to ask.
+//! Handle of a flow to its session: questions, steps, progress.
 
 mod error;
 
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use mcp_flow_session::event::{Fault, FaultName, Outcome};
-use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::event::{FaultName, FlowFault, StepOutcome};
+use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::{Date, Owner, Question, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::shared::Shared;
+use crate::execution::Execution;
 
 pub(crate) use error::Reason;
 pub use error::{FlowError, FlowResult};
 
-/// A flow's hold on its session.
+/// Handle of a flow to its session.
 ///
-/// The function that gets it runs again from the top whenever the session is taken up: after a
-/// crash, on another machine, or because it waited for long. Questions and steps that were over
-/// then give at once what they gave before, so the function comes to where it was. Hence two
-/// rules: what has effects belongs into a step, and what lies between questions and steps must
-/// not depend on anything but their results, the parameters, and [`now`](Flow::now) and
-/// [`random`](Flow::random).
+/// The function that gets it runs again from the top whenever the session is resumed: after a
+/// crash, on another machine, or after a long wait. Questions and steps that have a recorded result
+/// return it at once, so the function gets back to where it was. Hence two rules: side effects
+/// belong in a step, and the code between questions and steps must be deterministic. It may depend
+/// only on their results, the parameters, [`now`](Flow::now) and [`random`](Flow::random).
 ///
-/// Steps and questions may run side by side, as with `join!`; one question is open at a time.
+/// Steps and questions may run concurrently, as with `join!`; one question is open at a time.
 #[derive(Clone)]
 pub struct Flow {
-    shared: Arc<Shared>,
-    /// What the keys of a flow within a flow begin with.
+    execution: Arc<Execution>,
+    /// Prefix of the keys of a nested flow.
     scope: String,
 }
 
 impl Flow {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, scope: String::new() }
+    pub(crate) fn new(execution: Arc<Execution>) -> Self {
+        Self { execution, scope: String::new() }
     }
 
-    /// Asks, and waits for the answer, for as long as it takes.
+    /// Asks a question and waits for its answer.
     ///
-    /// A value under `key` in the parameters of the start answers it, if the rules allow it.
+    /// A valid value under `key` in the parameters of the start answers it at once.
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> FlowResult<Q::Answer> {
         let key = self.key(key)?;
-        let value = poll_fn(|context| self.shared.poll_ask(&key, question.prompt(), context)).await;
+        let value =
+            poll_fn(|context| self.execution.poll_ask(&key, question.prompt(), context)).await;
         question.read(value).ok_or_else(|| {
             FlowError::new(format!("the answer to `{key}` does not fit the type of its question"))
         })
     }
 
-    /// Does something that has effects, once as far as anyone can tell.
+    /// Runs work with side effects and records its result.
     ///
-    /// All that led to it is durable before it begins, and its result before anyone hears of what
-    /// follows. If it is interrupted it runs again, so it happens at least once; see
-    /// [`step_with_key`](Flow::step_with_key). An error counts as a result: it is kept, and comes
-    /// back when the flow runs again.
+    /// Everything before it is durable when the work begins, and its result is durable before the
+    /// client hears of anything that follows. Work that is interrupted runs again, so it runs at
+    /// least once; see [`step_with_key`](Flow::step_with_key) to make it idempotent. An error is a
+    /// result, too: it is recorded, and returned when the flow is replayed.
     pub async fn step<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
@@ -66,9 +66,9 @@ impl Flow {
         self.step_with_key(key, |_| work()).await
     }
 
-    /// As [`step`](Flow::step), for work that can tell a repetition by its key.
+    /// Runs a [`step`](Flow::step) that gets an idempotency key.
     ///
-    /// The key is the same whenever this step runs again, and no other step of any session has it.
+    /// The key is the same whenever this step runs again, and unique among all steps and sessions.
     pub async fn step_with_key<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
@@ -77,15 +77,15 @@ impl Flow {
         R: Future<Output = Result<T, E>>,
     {
         let key = self.key(key)?;
-        let number = match self.shared.recorded(&key) {
+        let number = match self.execution.recorded_step(&key) {
             Ok(outcome) => return read(&key, outcome),
             Err(number) => number,
         };
-        poll_fn(|context| self.shared.poll_flushed(context)).await;
-        self.perform(&key, || work(format!("{}/{key}/{number}", self.shared.id))).await
+        poll_fn(|context| self.execution.poll_flushed(context)).await;
+        self.perform(&key, || work(format!("{}/{key}/{number}", self.execution.id))).await
     }
 
-    /// As [`step`](Flow::step), for work that may block the thread it runs on.
+    /// Runs a [`step`](Flow::step) that may block its thread.
     pub async fn blocking_step<T, E, F>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -104,10 +104,10 @@ impl Flow {
         .await
     }
 
-    /// Finds something out, with no effect on anything.
+    /// Runs work without side effects, such as a query, and records its result.
     ///
-    /// Its result is kept like that of a step, but it may run before what led to it is durable,
-    /// and so more often than anyone hears of. That saves writing to the journal twice in a turn.
+    /// Unlike a step, it does not wait for everything before it to be durable, which saves a write
+    /// per turn. It may therefore run more often than the journal shows.
     pub async fn lookup<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
@@ -116,80 +116,80 @@ impl Flow {
         R: Future<Output = Result<T, E>>,
     {
         let key = self.key(key)?;
-        match self.shared.recorded(&key) {
+        match self.execution.recorded_step(&key) {
             Ok(outcome) => read(&key, outcome),
             Err(_) => self.perform(&key, work).await,
         }
     }
 
-    /// Runs another flow within this one. Its keys begin with `key` and a dot, also those by which
-    /// parameters answer its questions.
+    /// Runs another flow within this one. Its keys get the prefix `key` and a dot, also in the
+    /// parameters of the start.
     pub async fn call<P, T, F, R>(&self, key: &str, function: F, params: P) -> FlowResult<T>
     where
         F: FnOnce(Flow, P) -> R,
         R: Future<Output = FlowResult<T>>,
     {
         let scope = format!("{}.", self.key(key)?);
-        function(Self { shared: Arc::clone(&self.shared), scope }, params).await
+        function(Self { execution: Arc::clone(&self.execution), scope }, params).await
     }
 
-    /// The time by the calendar, the same whenever this runs again.
+    /// Returns the wall-clock time, recorded for replay.
     pub fn now(&self) -> Timestamp {
-        let drawn = self.draw(NOW, || self.shared.now().as_millis().into());
+        let drawn = self.draw(NOW, || self.execution.now().as_millis().into());
         Timestamp::from_millis(drawn.as_u64().unwrap_or_default())
     }
 
-    /// The day by the calendar in UTC, the same whenever this runs again.
+    /// Returns today's date in UTC, recorded for replay.
     pub fn today(&self) -> Date {
         self.now().day()
     }
 
-    /// A number nobody can guess, the same whenever this runs again.
+    /// Returns an unpredictable number, recorded for replay.
     pub fn random(&self) -> u64 {
         let draw = || getrandom::u64().map_or(Value::Null, Value::from);
         let drawn = self.draw(RANDOM, draw);
-        // Systems that have no randomness do not get as far as a session, which needs an id.
+        // Without randomness there is no session id, so no flow gets here.
         drawn.as_u64().unwrap_or_default()
     }
 
-    /// Tells how far the flow has come. Shown beside the next question, and to who listens.
+    /// Reports progress: shown with the next question, and published to subscribers.
     pub fn progress(&self, current: f64, total: f64, message: impl Into<Option<String>>) {
-        self.shared.set_progress(Progress { current, total, message: message.into() });
+        self.execution.set_progress(FlowProgress { current, total, message: message.into() });
     }
 
-    /// Notes something for those who look at the session (INT-060).
+    /// Sets an entry of the session's data, which `interaction.getState` shows (INT-060).
     pub fn set(&self, key: &str, value: impl Serialize) -> FlowResult<()> {
         let key = self.key(key)?;
-        self.shared.set(&key, serde_json::to_value(value)?);
+        self.execution.set_data(&key, serde_json::to_value(value)?);
         Ok(())
     }
 
-    /// Says in a sentence what came of it all.
+    /// Sets the summary of the result, one sentence.
     pub fn summary(&self, text: impl Into<String>) {
-        self.shared.set_summary(text.into());
+        self.execution.set_summary(text.into());
     }
 
-    /// Ends the flow without having done what it was started for (INT-050).
+    /// Completes the flow without success (INT-050).
     pub fn decline<T>(&self, summary: impl Into<String>) -> FlowResult<T> {
         Err(FlowError::declined(summary))
     }
 
-    /// What the flow was told at the start beside its parameters (INT-021).
+    /// Returns the context given at the start (INT-021).
     pub fn context(&self) -> Map<String, Value> {
-        self.shared.lock().session.started.context.clone()
+        self.execution.lock().session.started.context.clone()
     }
 
-    /// Whom the session belongs to.
+    /// Returns the owner of the session.
     pub fn owner(&self) -> Owner {
-        self.shared.lock().session.started.owner.clone()
+        self.execution.lock().session.started.owner.clone()
     }
 
-    /// Which session this is.
+    /// Returns the id of the session.
     pub fn session(&self) -> SessionId {
-        self.shared.id
+        self.execution.id
     }
 
-    /// Runs a step that is not on record, and records how it ended.
+    /// Runs a step that has no recorded result, and records it.
     async fn perform<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
@@ -198,46 +198,46 @@ impl Flow {
         R: Future<Output = Result<T, E>>,
     {
         let outcome = {
-            let _at_work = AtWork::new(&self.shared, key);
+            let _running = RunningStep::new(&self.execution, key);
             match work().await {
-                Ok(value) => Outcome::Ok(serde_json::to_value(value)?),
-                Err(error) => Outcome::Failed(error.to_string()),
+                Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
+                Err(error) => StepOutcome::Failed(error.to_string()),
             }
         };
-        if !self.shared.record(key, outcome.clone()) {
-            // The session holds too much and is over; its future is about to be dropped.
+        if !self.execution.record_step(key, outcome.clone()) {
+            // The session has ended because it is too large; this future is about to be dropped.
             std::future::pending::<()>().await;
         }
-        // What is given now must be what is given when it is read back.
+        // Read back, so that the first run returns exactly what a replay returns.
         read(key, outcome)
     }
 
-    /// Something that is drawn once and then kept.
+    /// Draws a value once, and records it.
     fn draw(&self, key: &str, draw: impl FnOnce() -> Value) -> Value {
         let key = format!("{}{key}", self.scope);
-        match self.shared.recorded(&key) {
-            Ok(Outcome::Ok(value)) => value,
-            Ok(Outcome::Failed(_)) => Value::Null,
+        match self.execution.recorded_step(&key) {
+            Ok(StepOutcome::Ok(value)) => value,
+            Ok(StepOutcome::Failed(_)) => Value::Null,
             Err(_) => {
                 let value = draw();
-                self.shared.record(&key, Outcome::Ok(value.clone()));
+                self.execution.record_step(&key, StepOutcome::Ok(value.clone()));
                 value
             }
         }
     }
 
-    /// The whole key of a question or step.
+    /// Returns the full key of a question or step, with the prefix of a nested flow.
     fn key(&self, key: &str) -> FlowResult<String> {
         let plain = !key.is_empty()
             && !key.starts_with('~')
-            && self.scope.len() + key.len() <= LONGEST_KEY
+            && self.scope.len() + key.len() <= KEY_LIMIT
             && !key.chars().any(char::is_control);
         if plain {
             return Ok(format!("{}{key}", self.scope));
         }
-        let fault = Fault::new(
+        let fault = FlowFault::new(
             FaultName::BadPrompt,
-            "a key has 1 to 200 bytes, no control characters, and does not begin with `~`",
+            "a key must have 1 to 200 bytes, no control characters, and not begin with `~`",
         );
         Err(FlowError::fault(fault))
     }
@@ -245,38 +245,40 @@ impl Flow {
 
 impl std::fmt::Debug for Flow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Flow").field("session", &self.shared.id).finish_non_exhaustive()
+        formatter.debug_struct("Flow").field("session", &self.execution.id).finish_non_exhaustive()
     }
 }
 
-/// While it lives, a step is at work.
-struct AtWork<'a> {
-    shared: &'a Shared,
+/// Marks a step as running until dropped.
+struct RunningStep<'a> {
+    execution: &'a Execution,
     key: &'a str,
 }
 
-impl<'a> AtWork<'a> {
-    fn new(shared: &'a Shared, key: &'a str) -> Self {
-        shared.step_begins(key);
-        Self { shared, key }
+impl<'a> RunningStep<'a> {
+    fn new(execution: &'a Execution, key: &'a str) -> Self {
+        execution.step_begins(key);
+        Self { execution, key }
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for RunningStep<'_> {
     fn drop(&mut self) {
-        self.shared.step_ends(self.key);
+        self.execution.step_ends(self.key);
     }
 }
 
-fn read<T: DeserializeOwned>(key: &str, outcome: Outcome) -> FlowResult<T> {
+fn read<T: DeserializeOwned>(key: &str, outcome: StepOutcome) -> FlowResult<T> {
     match outcome {
-        Outcome::Ok(value) => serde_json::from_value(value).map_err(|error| {
-            FlowError::new(format!("what step `{key}` gave cannot be read back: {error}"))
+        StepOutcome::Ok(value) => serde_json::from_value(value).map_err(|error| {
+            FlowError::new(format!("the recorded result of step `{key}` cannot be read: {error}"))
         }),
-        Outcome::Failed(message) => Err(FlowError::new(format!("step `{key}` failed: {message}"))),
+        StepOutcome::Failed(message) => {
+            Err(FlowError::new(format!("step `{key}` failed: {message}")))
+        }
     }
 }
 
 const NOW: &str = "~now";
 const RANDOM: &str = "~random";
-const LONGEST_KEY: usize = 200;
+const KEY_LIMIT: usize = 200;

@@ -1,7 +1,7 @@
-//! Runs flows: async functions that can ask, and survive being interrupted.
+//! Runs flows: async functions that ask questions and survive restarts.
 //!
 //! ```
-//! use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, Standing, Start};
+//! use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, SessionStatus, StartRequest};
 //! use mcp_flow_session::{MemoryStore, Owner, question::{confirm, text}};
 //! use serde_json::json;
 //! use std::sync::Arc;
@@ -12,9 +12,9 @@
 //! async fn register(flow: Flow, _: Params) -> FlowResult<String> {
 //!     let name = flow.ask("name", text("Enter name")).await?;
 //!     if !flow.ask("sure", confirm(format!("Register {name}?"))).await? {
-//!         return flow.decline("nobody was registered");
+//!         return flow.decline("not registered");
 //!     }
-//!     flow.step("save", || async { std::io::Result::Ok(format!("{name} is in")) }).await
+//!     flow.step("save", || async { std::io::Result::Ok(format!("registered {name}")) }).await
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -24,49 +24,64 @@
 //!     .start();
 //! let owner = Owner::local();
 //!
-//! let view = engine.start(Start::new("register", owner.clone())).await?;
+//! let view = engine.start(StartRequest::new("register", owner.clone())).await?;
 //! engine.respond(view.id, &owner, json!("Ada").into()).await?;
 //! let reply = engine.respond(view.id, &owner, json!(true).into()).await?;
-//! let Standing::Ended(ended) = &reply.view().standing else { panic!("all was answered") };
+//! let SessionStatus::Ended(ended) = &reply.view().status else { panic!("it should have ended") };
 //! # let _ = ended;
 //! # engine.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The path of an answer: [`Engine::respond`] finds the session (`live`), decides by its rules
-//! whether the answer counts, lets the flow go on (`run`), writes to the store what that led to
-//! (`turn`), and tells whoever listens (`notice`). Only then is anyone answered.
+//! # Structure
+//!
+//! [`Engine`] → `Slot` → [`Session`](mcp_flow_session::Session):
+//!
+//! - [`Engine`] is a handle to the store, the flow definitions and the slots in memory (`slots`).
+//!   It loads sessions, starts them (`engine::start`), answers them (`engine::respond`) and runs
+//!   maintenance: expiry, recovery, eviction (`maintenance`).
+//! - `Slot` is one session in memory: the future of its flow, the lock for its turns, and the
+//!   `Execution` that the engine shares with the [`Flow`] handle inside the future. An idle slot can
+//!   be dropped at any time.
+//! - `Session` is pure state, rebuilt from the journal. It decides which event a command causes.
+//!
+//! A turn, from an answer to the next question: [`Engine::respond`] finds or loads the slot and
+//! locks its turn; `Execution` decides whether the answer is valid; `Slot::poll` runs the flow;
+//! `turn` appends the new events to the store. Only then are subscribers (`notice`) and the caller
+//! told.
+//!
+//! [`ClientHeldSessions`] runs the same turns on sessions that clients keep in signed tokens.
 
 mod builder;
-mod change;
+mod client_held;
 mod clock;
 mod definition;
 mod digest;
 mod engine;
 mod error;
+mod execution;
 mod flow;
 mod limits;
-mod live;
+mod maintenance;
 mod notice;
 mod quota;
-mod run;
-mod shared;
-mod stateless;
-mod sweep;
+mod session_changes;
+mod slot;
+mod slots;
 mod turn;
 mod view;
 
 pub use builder::EngineBuilder;
-pub use change::{Change, Changes};
+pub use client_held::{BadToken, ClientHeldSessions};
 pub use clock::{Clock, SystemClock};
 pub use definition::{BadParams, Definition};
-pub use engine::{Engine, Reply, Response, Seen, Start};
+pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
 pub use flow::{Flow, FlowError, FlowResult};
-pub use limits::Limits;
+pub use limits::SessionLimits;
 pub use mcp_flow_rate::Rate;
 pub use mcp_flow_session as model;
-pub use notice::{Notice, Subscription};
-pub use stateless::{BadToken, Stateless};
-pub use view::{OpenQuestion, Standing, View};
+pub use notice::{ExpirySender, Notice, SessionSubscription};
+pub use session_changes::{SessionChange, SessionChanges};
+pub use view::{OpenQuestion, SessionStatus, View};

@@ -1,45 +1,45 @@
-//! How much sessions may take.
+//! Limits of sessions.
 
 use std::time::Duration;
 
 use mcp_flow_rate::Rate;
 use mcp_flow_session::session::Bounds;
 
-/// How much sessions may take. The defaults are those of the protocol, and safe for strangers.
+/// Limits of sessions. The defaults are those of the protocol, and safe on an open network.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// How much one session may hold.
+pub struct SessionLimits {
+    /// Bounds on the size of one session.
     pub bounds: Bounds,
-    /// Time that a session waits for an answer if neither its start nor its flow says. 5 minutes
-    /// (INT-071).
+    /// Inactivity timeout of sessions whose start and flow set none. Defaults to 5 minutes (INT-071).
     pub inactivity: Option<Duration>,
-    /// The longest wait a start may ask for; more is cut to this (INT-023). A day.
+    /// Longest inactivity timeout a start may set; longer ones are capped (INT-023). Defaults to a
+    /// day.
     pub longest_inactivity: Duration,
-    /// Time that a session may take altogether. A week (INT-109).
+    /// Longest duration of a session. Defaults to a week (INT-109).
     pub duration: Option<Duration>,
-    /// How long one operation of a flow may take. 5 minutes (INT-083).
+    /// Timeout of one operation of a flow. Defaults to 5 minutes (INT-083).
     pub operation: Duration,
-    /// How long before the end of its wait an owner is warned, at most: never more than a quarter
-    /// of the wait. A minute (INT-073).
+    /// Time between the expiry warning and the deadline, at most a quarter of the inactivity timeout.
+    /// Defaults to a minute (INT-073).
     pub warning: Duration,
-    /// The most live sessions of one owner. 1,000 (INT-108).
+    /// Most live sessions of one owner. Defaults to 1,000 (INT-108).
     pub sessions_per_owner: usize,
-    /// How often one session may be written to; no limit if None (INT-107).
+    /// Rate of answers to one session. Defaults to no limit (INT-107).
     pub rate: Option<Rate>,
-    /// The most sessions held in memory, at work or lingering. 4,096.
+    /// Most sessions in memory. Defaults to 4,096.
     pub live: usize,
-    /// How long a flow that waits stays in memory, ready to go on at once. 10 seconds. With zero
-    /// every turn replays those before it, which shows whether a flow can be replayed at all.
+    /// Time that an idle session stays in memory. Defaults to 10 seconds. With zero every turn
+    /// replays the journal, which tests that a flow can be replayed.
     pub linger: Duration,
-    /// The most bytes of parameters and context a session may be started with. 256 KiB.
+    /// Most bytes of parameters and context of a start. Defaults to 256 KiB.
     pub params: usize,
-    /// The most bytes of what a client wants kept with an answer. 4 KiB.
+    /// Most bytes of metadata of an answer. Defaults to 4 KiB.
     pub metadata: usize,
-    /// The most ends of sessions that are remembered. 100,000 (C-11).
+    /// Most tombstones of ended sessions. Defaults to 100,000 (C-11).
     pub tombstones: usize,
 }
 
-impl Default for Limits {
+impl Default for SessionLimits {
     fn default() -> Self {
         Self {
             bounds: Bounds::default(),

@@ -1,50 +1,52 @@
-//! Telling those who listen to a session what happens in it.
+//! Notices of one session, for its subscribers, and the only source of expiry warnings.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hashbrown::HashMap;
-use mcp_flow_session::event::Ended;
-use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::event::SessionEnded;
+use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::store::Listed;
-use mcp_flow_session::{Owner, Session, SessionId, Timestamp, Violation};
-use tokio::sync::broadcast;
+use mcp_flow_session::{InvalidAnswer, Owner, Session, SessionId, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, mpsc};
 
-use crate::change::{Change, Watchers};
+use crate::session_changes::{ChangePublisher, SessionChange};
 use crate::view::{OpenQuestion, open_question};
 
-/// Something that happened in a session. It is in the journal before anyone hears of it.
+/// Something that happened in a session. It is in the journal before it is published.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// A question was asked.
     Asked(OpenQuestion),
-    /// An answer was taken and the flow is at work on it.
+    /// An answer was accepted and the flow is working.
     Accepted,
-    /// An answer was not taken; the question is still open.
-    Rejected(Violation),
-    /// The flow says how far it has come. Not kept in the journal.
-    Progress(Progress),
-    /// Without an answer the session will expire (INT-073). Not kept in the journal.
+    /// An answer was rejected; the question is still open.
+    Rejected(InvalidAnswer),
+    /// The flow reported progress. Not in the journal.
+    Progress(FlowProgress),
+    /// The session will expire unless its question is answered (INT-073). Not in the journal.
     Expiring {
-        /// When.
+        /// Time at which it expires.
         at: Timestamp,
-        /// In how many milliseconds.
+        /// Milliseconds until then. Zero only on an [`ExpirySender`], for a session that is past its
+        /// deadline and was not expired by this engine: another process has changed it.
         remaining: u64,
     },
-    /// The session is over.
-    Ended(Ended),
+    /// The session has ended.
+    Ended(SessionEnded),
 }
 
-/// What happens in one session, from the moment of subscribing.
+/// Notices of one session from the moment of subscribing.
 #[derive(Debug)]
-pub struct Subscription {
+pub struct SessionSubscription {
     receiver: broadcast::Receiver<Notice>,
 }
 
-impl Subscription {
-    /// Waits for the next thing to happen; None when nothing more will.
+impl SessionSubscription {
+    /// Waits for the next notice; None when there will be no more.
     ///
-    /// Who falls too far behind misses the oldest notices and goes on with the newer ones; the
-    /// state of the session always tells what counts.
+    /// A subscriber that falls behind misses the oldest notices. Read the status of the session
+    /// after each notice rather than relying on every one.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             match self.receiver.recv().await {
@@ -56,62 +58,115 @@ impl Subscription {
     }
 }
 
-/// Who listens to what. A session nobody listens to has no entry.
+/// Channel for the expiry notices of many sessions: [`Notice::Expiring`] before the deadline, and
+/// [`Notice::Ended`] at the end.
+pub type ExpirySender = mpsc::UnboundedSender<(SessionId, Notice)>;
+
+/// Subscribers by session. A session without any has no entry.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     channels: Mutex<HashMap<SessionId, Channel>>,
-    pub(crate) watchers: Watchers,
+    pub(crate) changes: ChangePublisher,
 }
 
 #[derive(Debug)]
 struct Channel {
-    sender: broadcast::Sender<Notice>,
+    subscribers: Option<broadcast::Sender<Notice>>,
+    expiry: Option<ExpirySender>,
     deadline: Option<Timestamp>,
-    /// How long before its deadline the owner is warned.
+    /// Milliseconds between the warning and the deadline.
     lead: u64,
-    /// The deadline that was last warned of.
+    /// Deadline that was last warned of.
     warned: Option<Timestamp>,
 }
 
-impl Hub {
-    pub(crate) fn subscribe(&self, id: SessionId, session: &Session, lead: u64) -> Subscription {
-        let mut channels = self.lock();
-        let channel = channels.entry(id).or_insert_with(|| Channel {
-            sender: broadcast::channel(CAPACITY).0,
-            deadline: None,
-            lead,
-            warned: None,
-        });
-        channel.deadline = deadline(session);
-        Subscription { receiver: channel.sender.subscribe() }
+impl Channel {
+    fn new(lead: u64) -> Self {
+        Self { subscribers: None, expiry: None, deadline: None, lead, warned: None }
     }
 
-    /// Tells how far the flow of a session has come.
-    pub(crate) fn progressed(&self, id: SessionId, owner: &Owner, progress: &Progress) {
-        if let Some(channel) = self.lock().get(&id) {
-            let _ = channel.sender.send(Notice::Progress(progress.clone()));
+    fn send(&self, id: SessionId, notice: Notice) {
+        if let Some(expiry) = &self.expiry
+            && matches!(notice, Notice::Expiring { .. } | Notice::Ended(_))
+        {
+            let _ = expiry.send((id, notice.clone()));
+        }
+        if let Some(subscribers) = &self.subscribers {
+            let _ = subscribers.send(notice);
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        let has_subscribers = |sender: &broadcast::Sender<_>| sender.receiver_count() > 0;
+        self.expiry.as_ref().is_some_and(|expiry| !expiry.is_closed())
+            || self.subscribers.as_ref().is_some_and(has_subscribers)
+    }
+}
+
+impl Hub {
+    pub(crate) fn subscribe(
+        &self,
+        id: SessionId,
+        session: &Session,
+        lead: u64,
+    ) -> SessionSubscription {
+        let mut channels = self.channels.lock();
+        let channel = channels.entry(id).or_insert_with(|| Channel::new(lead));
+        channel.deadline = deadline(session);
+        let sender = channel.subscribers.get_or_insert_with(|| broadcast::channel(CAPACITY).0);
+        SessionSubscription { receiver: sender.subscribe() }
+    }
+
+    /// Sends the expiry notices of a session to a channel, in place of the one before.
+    pub(crate) fn watch_expiry(
+        &self,
+        id: SessionId,
+        at: Timestamp,
+        lead: u64,
+        expiry: &ExpirySender,
+    ) {
+        let mut channels = self.channels.lock();
+        let channel = channels.entry(id).or_insert_with(|| Channel::new(lead));
+        channel.deadline = Some(at);
+        channel.expiry = Some(expiry.clone());
+    }
+
+    pub(crate) fn unwatch_expiry(&self, id: SessionId) {
+        let mut channels = self.channels.lock();
+        if let Some(channel) = channels.get_mut(&id) {
+            channel.expiry = None;
+            if !channel.is_watched() {
+                channels.remove(&id);
+            }
+        }
+    }
+
+    /// Publishes the progress of a flow.
+    pub(crate) fn publish_progress(&self, id: SessionId, owner: &Owner, progress: &FlowProgress) {
+        if let Some(channel) = self.channels.lock().get(&id) {
+            channel.send(id, Notice::Progress(progress.clone()));
         }
         let (owner, progress) = (owner.clone(), progress.clone());
-        self.watchers.tell(|| Change::Progress { id, owner, progress });
+        self.changes.publish(|| SessionChange::Progress { id, owner, progress });
     }
 
-    /// Tells what became of a session after a turn.
-    pub(crate) fn turned(&self, id: SessionId, session: &Session, notices: Vec<Notice>) {
-        self.watchers.tell(|| Change::Turned(Listed { id, summary: session.summary() }));
-        let mut channels = self.lock();
+    /// Publishes what a turn has changed.
+    pub(crate) fn publish_turn(&self, id: SessionId, session: &Session, notices: Vec<Notice>) {
+        self.changes.publish(|| SessionChange::Updated(Listed { id, summary: session.summary() }));
+        let mut channels = self.channels.lock();
         let Some(channel) = channels.get_mut(&id) else { return };
         channel.deadline = deadline(session);
         for notice in notices {
-            let _ = channel.sender.send(notice);
+            channel.send(id, notice);
         }
         if session.ended.is_some() {
             channels.remove(&id);
         }
     }
 
-    /// Warns of sessions that are about to expire, and forgets those nobody listens to.
-    pub(crate) fn sweep(&self, now: Timestamp) {
-        self.lock().retain(|_, channel| {
+    /// Warns of sessions that are about to expire, and removes channels nobody listens to.
+    pub(crate) fn publish_warnings(&self, now: Timestamp) {
+        self.channels.lock().retain(|id, channel| {
             let due = channel.deadline.filter(|deadline| {
                 deadline.as_millis().saturating_sub(channel.lead) <= now.as_millis()
                     && *deadline > now
@@ -120,30 +175,35 @@ impl Hub {
             if let Some(at) = due {
                 channel.warned = Some(at);
                 let remaining = at.as_millis() - now.as_millis();
-                let _ = channel.sender.send(Notice::Expiring { at, remaining });
+                channel.send(*id, Notice::Expiring { at, remaining });
             }
-            channel.sender.receiver_count() > 0
+            if let Some(at) = channel.deadline
+                && now.since(at) > EXPIRY_GRACE
+                && let Some(expiry) = channel.expiry.take()
+            {
+                let _ = expiry.send((*id, Notice::Expiring { at, remaining: 0 }));
+            }
+            channel.is_watched()
         });
     }
 
-    pub(crate) fn listens(&self, id: SessionId) -> bool {
-        self.lock().contains_key(&id)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Channel>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn is_watched(&self, id: SessionId) -> bool {
+        self.channels.lock().contains_key(&id)
     }
 }
 
-/// The question to tell of, if one is open.
+/// Notice of the open question, if there is one.
 pub(crate) fn asked(session: &Session) -> Option<Notice> {
     open_question(session).map(Notice::Asked)
 }
 
-/// Nobody is warned that the memory of an ended session will fade.
+/// Deadline to warn of. Expiry of a tombstone is not announced.
 fn deadline(session: &Session) -> Option<Timestamp> {
     if session.ended.is_some() { None } else { session.deadline() }
 }
 
-/// How many notices a listener may be behind.
+/// Time after a deadline in which this engine expires a session, unless another process does.
+const EXPIRY_GRACE: Duration = Duration::from_secs(10);
+
+/// Notices a subscriber may be behind.
 const CAPACITY: usize = 64;

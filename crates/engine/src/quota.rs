@@ -1,65 +1,59 @@
-//! How many sessions owners have.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! Count of live sessions per owner.
 
 use hashbrown::HashMap;
 use mcp_flow_session::Owner;
+use parking_lot::Mutex;
 
-/// How many live sessions each owner has, as far as anyone asked.
+/// Cached counts of live sessions per owner, to enforce the quota at every start.
 ///
-/// The store knows; this saves counting there at every start. What is not here is counted again.
+/// The store has the truth. An owner that is not in the cache has to be counted there first.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct SessionCounts {
     owners: Mutex<HashMap<Owner, usize>>,
 }
 
-impl Counts {
-    /// The count of an owner, if it is known.
-    pub(crate) fn known(&self, owner: &Owner) -> bool {
-        self.lock().contains_key(owner)
+impl SessionCounts {
+    pub(crate) fn is_cached(&self, owner: &Owner) -> bool {
+        self.owners.lock().contains_key(owner)
     }
 
-    /// Notes what the store counted, unless someone else was faster.
-    pub(crate) fn learn(&self, owner: &Owner, count: usize) {
-        let mut owners = self.lock();
-        if owners.len() >= MOST_OWNERS {
+    /// Caches the store's count, unless another request did so meanwhile.
+    pub(crate) fn cache(&self, owner: &Owner, count: usize) {
+        let mut owners = self.owners.lock();
+        if owners.len() >= CACHED_OWNERS {
             owners.clear();
         }
         owners.entry(owner.clone()).or_insert(count);
     }
 
-    /// Takes a place for one more session, if there is one.
-    pub(crate) fn take(&self, owner: &Owner, most: usize) -> bool {
-        let mut owners = self.lock();
+    /// Counts one more session, if the owner has fewer than the limit. Returns whether it did.
+    pub(crate) fn reserve(&self, owner: &Owner, limit: usize) -> bool {
+        let mut owners = self.owners.lock();
         let count = owners.entry(owner.clone()).or_insert(0);
-        let free = *count < most;
-        if free {
+        let is_free = *count < limit;
+        if is_free {
             *count += 1;
         }
-        free
+        is_free
     }
 
-    /// Gives a place back.
-    pub(crate) fn give_back(&self, owner: &Owner) {
-        if let Some(count) = self.lock().get_mut(owner) {
+    /// Counts one session less.
+    pub(crate) fn release(&self, owner: &Owner) {
+        if let Some(count) = self.owners.lock().get_mut(owner) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Has an owner counted again.
-    pub(crate) fn forget(&self, owner: &Owner) {
-        self.lock().remove(owner);
+    /// Drops the count of an owner from the cache.
+    pub(crate) fn invalidate(&self, owner: &Owner) {
+        self.owners.lock().remove(owner);
     }
 
-    /// Has everyone counted again: someone has one session less, and nobody can say who.
-    pub(crate) fn forget_all(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Owner, usize>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Drops all counts from the cache, after a session of an unknown owner was erased.
+    pub(crate) fn invalidate_all(&self) {
+        self.owners.lock().clear();
     }
 }
 
-/// So many owners are a few megabytes.
-const MOST_OWNERS: usize = 50_000;
+/// Owners in the cache at most: a few megabytes.
+const CACHED_OWNERS: usize = 50_000;

@@ -1,46 +1,46 @@
-//! One turn of a session: the flow goes on, and what it did is made durable.
+//! One turn of a session: run the flow, then make durable what it did.
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
 
-use mcp_flow_session::event::{Ending, Event, Fault, FaultName};
+use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
 use mcp_flow_session::store::Append;
 use mcp_flow_session::{Command, StoreError};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::notice::{Notice, asked};
-use crate::run::Slot;
+use crate::slot::Slot;
 
-/// That a session's turn is held.
+/// Guard of a session's turn.
 ///
-/// Whoever waits for a turn may go away at any moment. Dropped in the middle of one, this sees to
-/// it that what is in memory, and may differ from what is stored, is not used any more, and that
-/// the flow is taken up again from the journal. What was handed to the store by then is written
-/// first: until that is done nobody can tell what the journal is.
-pub(crate) struct Turn<'a> {
-    core: &'a Arc<Core>,
+/// A caller may go away at any await. If the guard is dropped with uncommitted events, the slot may
+/// differ from the store: it is marked stale and its session resumed from the journal. An append
+/// that was handed to the store is completed first, because until then the journal is unknown.
+pub(crate) struct TurnGuard<'a> {
+    engine: &'a Engine,
     slot: &'a Arc<Slot>,
-    writing: Mutex<Option<Writing>>,
-    held: Option<OwnedMutexGuard<()>>,
+    writing: Mutex<Option<PendingAppend>>,
+    lock: Option<OwnedMutexGuard<()>>,
 }
 
-/// What was handed to the store and is not durable yet.
-type Writing = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+/// An append that was handed to the store and is not durable yet.
+type PendingAppend = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-impl Turn<'_> {
-    /// Writes to the journal, to the end even if nobody waits for that any more.
-    async fn write(&self, append: Append) -> Result<(), StoreError> {
-        let store = Arc::clone(&self.core.store);
-        *self.writing() = Some(Box::pin(async move { store.append(append).await }));
+impl TurnGuard<'_> {
+    /// Appends to the journal. The append is completed even if the caller goes away.
+    async fn append(&self, append: Append) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.engine.inner.store);
+        *self.writing.lock() = Some(Box::pin(async move { store.append(append).await }));
         poll_fn(|context| {
-            let mut writing = self.writing();
+            let mut writing = self.writing.lock();
             let Some(pending) = writing.as_mut() else { return Poll::Ready(Ok(())) };
             let written = ready!(pending.as_mut().poll(context));
             *writing = None;
@@ -48,64 +48,60 @@ impl Turn<'_> {
         })
         .await
     }
-
-    fn writing(&self) -> MutexGuard<'_, Option<Writing>> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
-        let writing = self.writing().take();
-        if !self.slot.unsettled.load(Ordering::Acquire) {
+        let writing = self.writing.get_mut().take();
+        if !self.slot.uncommitted.load(Ordering::Acquire) {
             return;
         }
-        let (core, slot, held) = (Arc::clone(self.core), Arc::clone(self.slot), self.held.take());
+        let (engine, slot, lock) = (self.engine.clone(), Arc::clone(self.slot), self.lock.take());
         let Some((writing, runtime)) = writing.zip(Handle::try_current().ok()) else {
-            return core.leave(&slot);
+            return engine.abandon_turn(&slot);
         };
-        let tasks = core.tasks.clone();
+        let tasks = engine.inner.tasks.clone();
         tasks.spawn_on(
             async move {
-                // Whatever came of it, the journal now says so.
+                // Whether it failed or not, the journal is settled now.
                 let _ = writing.await;
-                core.leave(&slot);
-                drop(held);
+                engine.abandon_turn(&slot);
+                drop(lock);
             },
             &runtime,
         );
     }
 }
 
-impl Core {
+impl Engine {
     /// Waits for the turn of a session.
-    pub(crate) async fn take_turn<'a>(self: &'a Arc<Self>, slot: &'a Arc<Slot>) -> Turn<'a> {
-        let held = Some(Arc::clone(&slot.turn).lock_owned().await);
-        Turn { core: self, slot, writing: Mutex::default(), held }
+    pub(crate) async fn lock_turn<'a>(&'a self, slot: &'a Arc<Slot>) -> TurnGuard<'a> {
+        let lock = Some(Arc::clone(&slot.turn).lock_owned().await);
+        TurnGuard { engine: self, slot, writing: Mutex::default(), lock }
     }
 
-    /// A turn was not brought to its end: someone else will have to take the flow up again.
-    fn leave(&self, slot: &Arc<Slot>) {
-        self.abandon(slot);
-        self.stalled.add(slot.id);
+    /// Gives up a turn that was not committed; maintenance resumes the session.
+    fn abandon_turn(&self, slot: &Arc<Slot>) {
+        self.invalidate(slot);
+        self.inner.stalled.add(slot.id);
     }
 
-    /// Lets the flow run as far as it goes without waiting, and makes durable what it did. If it
-    /// has more to do, a task sees to that.
+    /// Runs the flow until it waits, and commits what it did. If it waits for a step, a task drives
+    /// it on.
     pub(crate) async fn advance(
-        self: &Arc<Self>,
+        &self,
         slot: &Arc<Slot>,
-        turn: &Turn<'_>,
+        turn: &TurnGuard<'_>,
     ) -> Result<(), EngineError> {
-        self.run(slot, turn).await?;
-        if slot.shared.is_busy() && !slot.driven.swap(true, Ordering::AcqRel) {
-            let (core, slot) = (Arc::clone(self), Arc::clone(slot));
-            self.tasks.spawn(async move { core.drive(slot).await });
+        self.run_flow(slot, turn).await?;
+        if slot.execution.has_work() && !slot.driven.swap(true, Ordering::AcqRel) {
+            let (engine, slot) = (self.clone(), Arc::clone(slot));
+            self.inner.tasks.spawn(async move { engine.drive_flow(slot).await });
         }
         Ok(())
     }
 
-    async fn run(&self, slot: &Arc<Slot>, turn: &Turn<'_>) -> Result<(), EngineError> {
+    async fn run_flow(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<(), EngineError> {
         loop {
             slot.poll();
             if !self.commit(slot, turn).await? {
@@ -114,25 +110,25 @@ impl Core {
         }
     }
 
-    /// Makes durable what was decided. Whether the flow waited for that.
+    /// Makes the decided events durable. Returns whether the flow was waiting for that.
     pub(crate) async fn commit(
         &self,
         slot: &Arc<Slot>,
-        turn: &Turn<'_>,
+        turn: &TurnGuard<'_>,
     ) -> Result<bool, EngineError> {
-        let batch = slot.shared.batch();
+        let batch = slot.execution.take_batch();
         let count = batch.events.len();
         if count == 0 {
-            slot.unsettled.store(false, Ordering::Release);
-            return Ok(slot.shared.committed(0, false));
+            slot.uncommitted.store(false, Ordering::Release);
+            return Ok(slot.execution.mark_committed(0, false));
         }
         let notices = self.notices(slot, &batch.events);
         let ended = match batch.events.last() {
-            Some(Event::Ended(ended)) => Some(ended.until),
+            Some(JournalEvent::Ended(ended)) => Some(ended.until),
             _ => None,
         };
-        let summary = slot.shared.lock().session.summary();
-        slot.unsettled.store(true, Ordering::Release);
+        let summary = slot.execution.lock().session.summary();
+        slot.uncommitted.store(true, Ordering::Release);
         let append = Append {
             id: slot.id,
             length: batch.length,
@@ -140,109 +136,108 @@ impl Core {
             summary,
             replace: batch.replace,
         };
-        if let Err(error) = turn.write(append).await {
-            self.discard(slot, &error);
+        if let Err(error) = turn.append(append).await {
+            self.invalidate(slot);
+            // After a conflict the other writer drives the session on.
+            if !matches!(error, StoreError::Conflict(_)) {
+                self.inner.stalled.add(slot.id);
+            }
             return Err(error.into());
         }
-        let flushed = slot.shared.committed(count, batch.replace);
+        let flushed = slot.execution.mark_committed(count, batch.replace);
         if let Some(until) = ended {
-            self.counts.give_back(&slot.owner);
-            self.buried(slot.id, until).await;
+            self.inner.counts.release(&slot.owner);
+            self.add_tombstone(slot.id, until).await;
         }
-        self.hub.turned(slot.id, &slot.shared.lock().session, notices);
-        // A flow that waited for this has yet to go on.
-        slot.unsettled.store(flushed, Ordering::Release);
+        self.inner.hub.publish_turn(slot.id, &slot.execution.lock().session, notices);
+        // A flow that waited for the commit has to be polled again within this turn.
+        slot.uncommitted.store(flushed, Ordering::Release);
         Ok(flushed)
     }
 
-    /// Ends a session that has run out of time.
+    /// Expires a session past its deadline, and fails with [`EngineError::Expired`] then.
     pub(crate) async fn expire(
         &self,
         slot: &Arc<Slot>,
-        turn: &Turn<'_>,
+        turn: &TurnGuard<'_>,
     ) -> Result<(), EngineError> {
-        let overdue = slot.shared.lock().session.overdue(self.clock.now());
+        let overdue = slot.execution.lock().session.overdue(self.now());
         let Some(limit) = overdue else { return Ok(()) };
-        slot.shared.command(Command::End(Ending::Expired(limit)))?;
+        slot.execution.command(Command::End(Ending::Expired(limit)))?;
         slot.poll();
         self.commit(slot, turn).await?;
         Err(EngineError::Expired(limit))
     }
 
-    /// Goes on with a flow whenever it can, until it waits for an answer or is over.
-    async fn drive(self: Arc<Self>, slot: Arc<Slot>) {
+    /// Runs a flow whenever its step makes progress, until it waits for an answer or has ended.
+    async fn drive_flow(self, slot: Arc<Slot>) {
         let limit = slot.definition.as_ref().and_then(|definition| definition.operation());
-        let limit = limit.unwrap_or(self.limits.operation);
+        let limit = limit.unwrap_or(self.inner.limits.operation);
         let mut length = 0;
-        let mut patience = Instant::now() + limit;
+        let mut deadline = Instant::now() + limit;
         loop {
             let woken = tokio::select! {
-                woken = timeout_at(patience, slot.signal.heard()) => woken,
-                () = self.stopping.cancelled() => return,
+                woken = timeout_at(deadline, slot.signal.fired()) => woken,
+                () = self.inner.stopping.cancelled() => return,
             };
-            let turn = self.take_turn(&slot).await;
-            if slot.is_dead() {
+            let turn = self.lock_turn(&slot).await;
+            if slot.is_stale() {
                 return;
             }
             if woken.is_err() {
-                let operation = slot.shared.operation().unwrap_or_else(|| "flow".to_owned());
+                let operation = slot.execution.operation().unwrap_or_else(|| "flow".to_owned());
                 let message = format!("`{operation}` took longer than {} ms", limit.as_millis());
-                slot.shared.fail(Fault::new(FaultName::Timeout, message).at(operation));
+                let fault = FlowFault::new(FaultName::Timeout, message).at(operation);
+                slot.execution.fail(fault);
             }
-            if let Err(error) = self.run(&slot, &turn).await {
-                tracing::warn!(session = %slot.id, %error, "a session could not be written");
+            if let Err(error) = self.run_flow(&slot, &turn).await {
+                tracing::warn!(session = %slot.id, %error, "cannot write a session");
                 return;
             }
-            if !slot.shared.is_busy() {
+            if !slot.execution.has_work() {
                 slot.driven.store(false, Ordering::Release);
-                self.rested(&slot);
+                self.release_slot(&slot);
                 return;
             }
-            // Whatever is recorded is a sign of life.
-            let now = slot.shared.lock().session.length;
+            // The timeout is per operation: each recorded event restarts it.
+            let now = slot.execution.lock().session.length;
             if now != length {
                 length = now;
-                patience = Instant::now() + limit;
+                deadline = Instant::now() + limit;
             }
         }
     }
 
-    /// What is in memory is not what the store has: forget it. If the flow has something to do,
-    /// someone will have to take it up again.
-    fn discard(&self, slot: &Arc<Slot>, error: &StoreError) {
-        self.abandon(slot);
-        if !matches!(error, StoreError::Conflict(_)) {
-            self.stalled.add(slot.id);
+    /// Marks a slot as stale and removes it: the session has to be loaded again.
+    fn invalidate(&self, slot: &Arc<Slot>) {
+        slot.uncommitted.store(false, Ordering::Release);
+        slot.stale.store(true, Ordering::Release);
+        slot.signal.fire();
+        self.inner.slots.remove(slot);
+    }
+
+    /// Marks a slot as used, or removes it if idle slots do not linger.
+    pub(crate) fn release_slot(&self, slot: &Arc<Slot>) {
+        self.inner.slots.touch(slot);
+        if self.inner.limits.linger.is_zero() && !slot.is_driven() {
+            self.inner.slots.remove(slot);
         }
     }
 
-    fn abandon(&self, slot: &Arc<Slot>) {
-        slot.unsettled.store(false, Ordering::Release);
-        slot.dead.store(true, Ordering::Release);
-        slot.signal.say();
-        self.live.remove(slot);
-    }
-
-    /// A turn is over; where nothing is to linger, the session leaves memory.
-    pub(crate) fn rested(&self, slot: &Arc<Slot>) {
-        self.live.touch(slot);
-        if self.limits.linger.is_zero() && !slot.is_driven() {
-            self.live.remove(slot);
-        }
-    }
-
-    fn notices(&self, slot: &Slot, events: &[Event]) -> Vec<Notice> {
-        if !self.hub.listens(slot.id) {
+    fn notices(&self, slot: &Slot, events: &[JournalEvent]) -> Vec<Notice> {
+        if !self.inner.hub.is_watched(slot.id) {
             return Vec::new();
         }
-        let inner = slot.shared.lock();
+        let state = slot.execution.lock();
         events
             .iter()
             .filter_map(|event| match event {
-                Event::Asked(_) => asked(&inner.session),
-                Event::Answered(_) => Some(Notice::Accepted),
-                Event::Rejected { violation, .. } => Some(Notice::Rejected(violation.clone())),
-                Event::Ended(ended) => Some(Notice::Ended(ended.clone())),
+                JournalEvent::Asked(_) => asked(&state.session),
+                JournalEvent::Answered(_) => Some(Notice::Accepted),
+                JournalEvent::Rejected { violation, .. } => {
+                    Some(Notice::Rejected(violation.clone()))
+                }
+                JournalEvent::Ended(ended) => Some(Notice::Ended(ended.clone())),
                 _ => None,
             })
             .collect()

@@ -1,65 +1,65 @@
-//! What is told of a session.
+//! Status of a session as callers see it.
 
 use std::sync::Arc;
 
-use mcp_flow_session::event::Ended;
-use mcp_flow_session::prompt::{Progress, Prompt};
-use mcp_flow_session::{Session, SessionId, State, Timestamp, Violation};
+use mcp_flow_session::event::SessionEnded;
+use mcp_flow_session::prompt::{FlowProgress, Prompt};
+use mcp_flow_session::{InvalidAnswer, Session, SessionId, State, Timestamp};
 
-/// Where a session stands and what comes next.
+/// Status of a session, with its deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// Which session.
+    /// Id of the session.
     pub id: SessionId,
-    /// Where it stands, in a word.
+    /// State in the protocol's terms.
     pub state: State,
-    /// Where it stands.
-    pub standing: Standing,
-    /// When it will expire, or be forgotten, unless something happens.
+    /// Status, with the open question or the ending.
+    pub status: SessionStatus,
+    /// Time at which it expires, or its tombstone is erased.
     pub deadline: Option<Timestamp>,
-    /// How many milliseconds it waits for an answer (INT-023).
+    /// Inactivity timeout in milliseconds (INT-023).
     pub inactivity: Option<u64>,
 }
 
 /// What comes next in a session.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum SessionStatus {
     /// A question is open: answer it.
     Waiting(OpenQuestion),
-    /// The flow is at work: look again, or [subscribe](crate::Engine::subscribe).
-    Working(Option<Progress>),
-    /// It is over.
-    Ended(Ended),
+    /// The flow is working: read the status again, or [subscribe](crate::Engine::subscribe).
+    Working(Option<FlowProgress>),
+    /// The session has ended.
+    Ended(SessionEnded),
 }
 
 /// A question that waits for its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
-    /// Which turn it is, counted from 0. Sent back with the answer, it makes repeating safe.
+    /// Number of the turn, counted from 0. Sent back with the answer, it makes a retry safe.
     pub turn: u32,
-    /// How many answers to it were wrong. Sent back too, it makes repeating a wrong one safe.
+    /// Number of invalid answers so far. Sent back too, it makes a retry of an invalid answer safe.
     pub attempt: u32,
-    /// The key of the question.
+    /// Key of the question.
     pub key: String,
     /// The question.
     pub prompt: Arc<Prompt>,
-    /// How far the flow has come.
-    pub progress: Option<Progress>,
-    /// What was wrong with the last answer.
-    pub violation: Option<Violation>,
+    /// Progress of the flow.
+    pub progress: Option<FlowProgress>,
+    /// Violation by the last answer.
+    pub violation: Option<InvalidAnswer>,
 }
 
 impl View {
-    pub(crate) fn of(id: SessionId, session: &Session, progress: Option<&Progress>) -> Self {
-        let standing = match (&session.ended, open_question(session)) {
-            (Some(ended), _) => Standing::Ended(ended.clone()),
-            (None, Some(open)) => Standing::Waiting(open),
-            (None, None) => Standing::Working(progress.cloned()),
+    pub(crate) fn of(id: SessionId, session: &Session, progress: Option<&FlowProgress>) -> Self {
+        let status = match (&session.ended, open_question(session)) {
+            (Some(ended), _) => SessionStatus::Ended(ended.clone()),
+            (None, Some(open)) => SessionStatus::Waiting(open),
+            (None, None) => SessionStatus::Working(progress.cloned()),
         };
         Self {
             id,
             state: session.state,
-            standing,
+            status,
             deadline: session.deadline(),
             inactivity: session.started.inactivity,
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::support::{
     NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start,
 };
-use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Limits, Notice, Rate};
+use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Notice, Rate, SessionLimits};
 use mcp_flow_session::event::{Ending, FaultName, Limit};
 use mcp_flow_session::question::confirm;
-use mcp_flow_session::store::{Append, Page, Phase};
-use mcp_flow_session::{Event, MemoryStore, Owner, Session, State, Store};
+use mcp_flow_session::store::{Append, PageRequest, Phase};
+use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
 
 /// INT-071, INT-072, INT-022: five minutes without an answer, counted anew after each.
@@ -51,11 +51,11 @@ async fn a_damaged_session_holds_up_no_other() {
     let journal = store.read(damaged).await.unwrap();
     let summary = Session::replay(&journal).unwrap().unwrap().summary();
     // It has begun already, so it cannot begin now.
-    let events = vec![Event::Began { at: engine.now() }];
+    let events = vec![JournalEvent::Began { at: engine.now() }];
     let append = Append { id: damaged, length: journal.len(), events, summary, replace: false };
     store.append(append).await.unwrap();
     clock.forward(Duration::from_secs(300));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert_eq!(engine.view(sound, &me()).await.unwrap().state, State::Error);
     assert!(store.read(damaged).await.unwrap().is_empty());
 }
@@ -79,7 +79,7 @@ async fn a_session_has_its_time() {
     let clock = StillClock::new();
     let engine = builder(Arc::new(MemoryStore::new()))
         .clock(clock.clone())
-        .limits(Limits { duration: Some(Duration::from_secs(600)), ..forgetful() })
+        .limits(SessionLimits { duration: Some(Duration::from_secs(600)), ..forgetful() })
         .flow(Definition::new("talk", talk))
         .build();
     let id = engine.start(start("talk")).await.unwrap().id;
@@ -140,19 +140,19 @@ async fn sweeping_ends_and_then_forgets() {
     answer(&engine, ids[0], json!("Ada")).await;
     answer(&engine, ids[0], json!("secret@example.com")).await;
     clock.forward(Duration::from_secs(299));
-    engine.sweep().await.unwrap();
-    let live = Page { after: None, most: 1_000 };
+    engine.maintain().await.unwrap();
+    let live = PageRequest { after: None, most: 1_000 };
     assert_eq!(engine.list(&me(), Phase::Live, live).await.unwrap().len(), 599);
     // The tombstone of the first goes a moment before the others expire.
     clock.forward(Duration::from_secs(1));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert!(engine.list(&me(), Phase::Live, live).await.unwrap().is_empty());
     assert_eq!(store.len(), 599);
     let view = engine.view(ids[1], &me()).await.unwrap();
     assert!(matches!(ended(&view).ending, Ending::Expired(Limit::Inactivity)));
     assert!(matches!(engine.view(ids[0], &me()).await, Err(EngineError::NotFound)));
     clock.forward(Duration::from_secs(300));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert!(store.is_empty());
 }
 
@@ -178,17 +178,17 @@ async fn listeners_are_warned_before_the_end() {
     let id = engine.start(start("register")).await.unwrap().id;
     let mut subscription = engine.subscribe(id, &me()).await.unwrap();
     clock.forward(Duration::from_secs(239));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     clock.forward(Duration::from_secs(11));
-    engine.sweep().await.unwrap();
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
+    engine.maintain().await.unwrap();
     let warned = crate::support::within("a warning", subscription.next()).await;
     let Some(Notice::Expiring { remaining, .. }) = warned else { panic!("not warned") };
     assert_eq!(remaining, 50_000);
     answer(&engine, id, json!("Ada")).await;
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     clock.forward(Duration::from_secs(300));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     let mut heard = Vec::new();
     while let Some(notice) = crate::support::within("the last notice", subscription.next()).await {
         heard.push(notice);
@@ -216,7 +216,7 @@ async fn clocks_may_go_back() {
 #[tokio::test]
 async fn owners_have_so_many_sessions() {
     let store = Arc::new(MemoryStore::new());
-    let limits = || Limits { sessions_per_owner: 3, ..Limits::default() };
+    let limits = || SessionLimits { sessions_per_owner: 3, ..SessionLimits::default() };
     let engine = builder(store.clone()).limits(limits()).build();
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -227,7 +227,7 @@ async fn owners_have_so_many_sessions() {
         let refused = engine.start(start("register")).await.unwrap_err();
         assert!(matches!(refused, EngineError::TooManySessions { most: 3 }), "{refused:?}");
     }
-    let other = mcp_flow_engine::Start::new("register", Owner::new("bob"));
+    let other = mcp_flow_engine::StartRequest::new("register", Owner::new("bob"));
     engine.start(other).await.unwrap();
     engine.cancel(ids[0], &me(), None).await.unwrap();
     engine.start(start("register")).await.unwrap();
@@ -237,7 +237,7 @@ async fn owners_have_so_many_sessions() {
 /// A start that fails takes no place.
 #[tokio::test]
 async fn failed_starts_take_no_place() {
-    let limits = Limits { sessions_per_owner: 1, ..Limits::default() };
+    let limits = SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() };
     let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
     for _ in 0..5 {
         let wrong = crate::support::params(json!({"name": "x"}));
@@ -252,20 +252,21 @@ async fn failed_starts_take_no_place() {
 /// leaving memory between answers wins nothing.
 #[tokio::test(start_paused = true)]
 async fn sessions_have_a_rate() {
-    have_a_rate(Limits::default()).await;
+    have_a_rate(SessionLimits::default()).await;
     have_a_rate(forgetful()).await;
 }
 
-async fn have_a_rate(limits: Limits) {
+async fn have_a_rate(limits: SessionLimits) {
     let rate = Some(Rate { burst: 3, per_second: 2.0 });
-    let engine = builder(Arc::new(MemoryStore::new())).limits(Limits { rate, ..limits }).build();
+    let engine =
+        builder(Arc::new(MemoryStore::new())).limits(SessionLimits { rate, ..limits }).build();
     let (one, two) = (
         engine.start(start("register")).await.unwrap().id,
         engine.start(start("register")).await.unwrap().id,
     );
     for _ in 0..3 {
         engine.respond(one, &me(), json!("x").into()).await.unwrap();
-        engine.sweep().await.unwrap();
+        engine.maintain().await.unwrap();
     }
     let refused = engine.respond(one, &me(), json!("Ada").into()).await.unwrap_err();
     let EngineError::RateLimited { retry_after } = refused else { panic!("{refused:?}") };
@@ -322,7 +323,8 @@ async fn blocking_steps_do_not_block() {
 #[tokio::test]
 async fn ends_are_bounded_in_number() {
     let store = Arc::new(MemoryStore::new());
-    let engine = builder(store.clone()).limits(Limits { tombstones: 5, ..forgetful() }).build();
+    let engine =
+        builder(store.clone()).limits(SessionLimits { tombstones: 5, ..forgetful() }).build();
     for _ in 0..20 {
         let all = crate::support::params(json!({"name": "Ada", "email": "a@b"}));
         engine.start(start("register").params(all)).await.unwrap();
@@ -335,18 +337,19 @@ async fn ends_are_bounded_in_number() {
 async fn patient_flows_have_no_limit_of_time() {
     let clock = StillClock::new();
     let month = Duration::from_secs(30 * 24 * 60 * 60);
-    let patient = Definition::new("patient", crate::support::register).patient().remembered(month);
+    let patient =
+        Definition::new("patient", crate::support::register).no_timeout().retention(month);
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).flow(patient).build();
     let view = engine.start(start("patient")).await.unwrap();
     assert_eq!(view.deadline, None);
     clock.forward(month);
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     answer(&engine, view.id, json!("Ada")).await;
     let view = answer(&engine, view.id, json!("a@b")).await;
     clock.forward(month - Duration::from_secs(1));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert_eq!(crate::support::result(&engine.view(view.id, &me()).await.unwrap())["name"], "Ada");
     clock.forward(Duration::from_secs(1));
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert!(matches!(engine.view(view.id, &me()).await, Err(EngineError::NotFound)));
 }

@@ -1,9 +1,9 @@
-//! Integration tests, in one binary: every binary more would link the whole crate again.
+//! Integration tests, in one binary: each further binary would link the whole crate again.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod conversation;
+mod client_held;
 mod limits;
 mod replay;
-mod stateless;
 mod support;
+mod turns;

@@ -7,7 +7,9 @@ use crate::support::{
     CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
 };
 use futures_util::future::join;
-use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing};
+use mcp_flow_engine::{
+    AnswerReply, Definition, Engine, EngineError, Flow, FlowResult, SessionStatus,
+};
 use mcp_flow_session::event::FaultName;
 use mcp_flow_session::question::{confirm, text};
 use mcp_flow_session::{MemoryStore, SessionId, State, Store};
@@ -19,7 +21,7 @@ use tokio::sync::Notify;
 async fn replaying_makes_no_difference() {
     let answers = [json!("Oslo"), json!("2099-01-01"), json!("Oslo Inn"), json!(3), json!(true)];
     let mut ends = Vec::new();
-    for limits in [mcp_flow_engine::Limits::default(), forgetful()] {
+    for limits in [mcp_flow_engine::SessionLimits::default(), forgetful()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let mut view = engine.start(start("book_trip")).await.unwrap();
         for value in &answers {
@@ -49,7 +51,7 @@ async fn a_crash_after_any_write_loses_nothing_acknowledged() {
         };
         for value in &answers {
             match crashing.respond(id, &me(), value.clone().into()).await {
-                Ok(Reply::Accepted(_)) => acknowledged += 1,
+                Ok(AnswerReply::Accepted(_)) => acknowledged += 1,
                 Err(EngineError::Store(_)) => break,
                 other => panic!("{other:?}"),
             }
@@ -57,7 +59,7 @@ async fn a_crash_after_any_write_loses_nothing_acknowledged() {
         crashing.shutdown().await;
         let next = builder(kept).start();
         let mut view = next.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
-        if let Standing::Waiting(open) = &view.standing {
+        if let SessionStatus::Waiting(open) = &view.status {
             let turn = usize::try_from(open.turn).unwrap();
             assert!(turn >= acknowledged, "lost an answer after {writes} writes");
             for value in &answers[turn..] {
@@ -323,7 +325,8 @@ async fn sessions_of_unknown_flows_are_left_alone() {
 /// Only so many sessions are in memory; the others are rebuilt when they are needed.
 #[tokio::test]
 async fn memory_holds_only_so_many_sessions() {
-    let limits = mcp_flow_engine::Limits { live: 10, ..mcp_flow_engine::Limits::default() };
+    let limits =
+        mcp_flow_engine::SessionLimits { live: 10, ..mcp_flow_engine::SessionLimits::default() };
     let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
     let mut ids = Vec::new();
     for _ in 0..50 {
@@ -356,11 +359,11 @@ async fn a_caller_that_goes_away_leaves_nothing_undone() {
     assert!(gone.is_err(), "the store is slow");
     // The answer had been handed to the store when its sender left. Until it is written nobody
     // takes the session up from a journal that is about to change.
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     assert_eq!(engine.live(), 1);
     store.release().await;
     assert_eq!(engine.view(id, &me()).await.unwrap().state, State::Processing);
-    engine.sweep().await.unwrap();
+    engine.maintain().await.unwrap();
     let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
     assert_eq!(result(&view), json!("paid"));
     engine.shutdown().await;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_flow_engine::{Clock, Definition, Engine, EngineBuilder, Flow, FlowResult, Limits};
-use mcp_flow_engine::{OpenQuestion, Reply, Standing, Start, View};
-use mcp_flow_session::event::{Ended, Ending, Fault};
+use mcp_flow_engine::{AnswerReply, OpenQuestion, SessionStatus, StartRequest, View};
+use mcp_flow_engine::{Clock, Definition, Engine, EngineBuilder, Flow, FlowResult, SessionLimits};
+use mcp_flow_session::event::{Ending, FlowFault, SessionEnded};
 use mcp_flow_session::question::{confirm, date, integer, text};
-use mcp_flow_session::store::{Append, Census, Filter, Listed, Page, Reply as StoreReply};
-use mcp_flow_session::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
+use mcp_flow_session::store::{Append, Census, Filter, Listed, PageRequest, StoreFuture};
+use mcp_flow_session::{JournalEvent, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -58,11 +58,11 @@ impl CrashStore {
 }
 
 impl Store for CrashStore {
-    fn read(&self, id: SessionId) -> StoreReply<'_, Vec<Event>> {
+    fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
         self.kept.read(id)
     }
 
-    fn append(&self, append: Append) -> StoreReply<'_, ()> {
+    fn append(&self, append: Append) -> StoreFuture<'_, ()> {
         let left =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         match left {
@@ -71,19 +71,19 @@ impl Store for CrashStore {
         }
     }
 
-    fn list(&self, filter: Filter, page: Page) -> StoreReply<'_, Vec<Listed>> {
+    fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
         self.kept.list(filter, page)
     }
 
-    fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
+    fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
         self.kept.due(time, most)
     }
 
-    fn census(&self) -> StoreReply<'_, Census> {
+    fn census(&self) -> StoreFuture<'_, Census> {
         self.kept.census()
     }
 
-    fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
+    fn erase(&self, id: SessionId) -> StoreFuture<'_, ()> {
         self.kept.erase(id)
     }
 }
@@ -115,11 +115,11 @@ impl SlowStore {
 }
 
 impl Store for SlowStore {
-    fn read(&self, id: SessionId) -> StoreReply<'_, Vec<Event>> {
+    fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
         self.kept.read(id)
     }
 
-    fn append(&self, append: Append) -> StoreReply<'_, ()> {
+    fn append(&self, append: Append) -> StoreFuture<'_, ()> {
         match self.held.lock().unwrap().as_mut() {
             Some(held) => {
                 let (done, written) = oneshot::channel();
@@ -130,19 +130,19 @@ impl Store for SlowStore {
         }
     }
 
-    fn list(&self, filter: Filter, page: Page) -> StoreReply<'_, Vec<Listed>> {
+    fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
         self.kept.list(filter, page)
     }
 
-    fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
+    fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
         self.kept.due(time, most)
     }
 
-    fn census(&self) -> StoreReply<'_, Census> {
+    fn census(&self) -> StoreFuture<'_, Census> {
         self.kept.census()
     }
 
-    fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
+    fn erase(&self, id: SessionId) -> StoreFuture<'_, ()> {
         self.kept.erase(id)
     }
 }
@@ -189,16 +189,16 @@ pub(crate) fn engine() -> Engine {
 }
 
 /// Limits under which every session leaves memory after each turn, and is replayed at the next.
-pub(crate) fn forgetful() -> Limits {
-    Limits { linger: Duration::ZERO, ..Limits::default() }
+pub(crate) fn forgetful() -> SessionLimits {
+    SessionLimits { linger: Duration::ZERO, ..SessionLimits::default() }
 }
 
 pub(crate) fn me() -> Owner {
     Owner::local()
 }
 
-pub(crate) fn start(flow: &str) -> Start {
-    Start::new(flow, me())
+pub(crate) fn start(flow: &str) -> StartRequest {
+    StartRequest::new(flow, me())
 }
 
 pub(crate) fn params(value: Value) -> Map<String, Value> {
@@ -208,16 +208,16 @@ pub(crate) fn params(value: Value) -> Map<String, Value> {
 
 #[track_caller]
 pub(crate) fn open(view: &View) -> &OpenQuestion {
-    match &view.standing {
-        Standing::Waiting(open) => open,
+    match &view.status {
+        SessionStatus::Waiting(open) => open,
         other => panic!("not waiting: {other:?}"),
     }
 }
 
 #[track_caller]
-pub(crate) fn ended(view: &View) -> &Ended {
-    match &view.standing {
-        Standing::Ended(ended) => ended,
+pub(crate) fn ended(view: &View) -> &SessionEnded {
+    match &view.status {
+        SessionStatus::Ended(ended) => ended,
         other => panic!("not over: {other:?}"),
     }
 }
@@ -231,7 +231,7 @@ pub(crate) fn result(view: &View) -> Value {
 }
 
 #[track_caller]
-pub(crate) fn fault(view: &View) -> &Fault {
+pub(crate) fn fault(view: &View) -> &FlowFault {
     match &ended(view).ending {
         Ending::Failed(fault) => fault,
         other => panic!("no fault: {other:?}"),
@@ -241,7 +241,7 @@ pub(crate) fn fault(view: &View) -> &Fault {
 /// Answers a question, which must be taken.
 pub(crate) async fn answer(engine: &Engine, id: SessionId, value: Value) -> View {
     match engine.respond(id, &me(), value.into()).await {
-        Ok(Reply::Accepted(view)) => view,
+        Ok(AnswerReply::Accepted(view)) => view,
         other => panic!("not accepted: {other:?}"),
     }
 }

@@ -1,37 +1,36 @@
-//! Sending a client what a session leads to, after the reply to what led to it.
+//! Delivery of questions and results to clients: pushed by requests, or inline in results.
 //!
-//! A task sends it and lives no longer than that: a session that waits for its answer has none.
+//! A task pushes what follows a reply, and ends then: a session that waits for an answer has no task.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use mcp_flow_engine::{Notice, OpenQuestion, Standing, View};
+use mcp_flow_engine::{Notice, OpenQuestion, SessionStatus, View};
 use mcp_flow_server::Context;
 use mcp_flow_server::connection::Moment;
 use mcp_flow_server::context::{Client, ClientError};
-use mcp_flow_session::event::{Ended, Ending, Fault, FaultName};
-use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::event::{Ending, FaultName, FlowFault, SessionEnded};
+use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::{Owner, SessionId};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::expiry::notify_expired;
 use crate::interaction::{Interaction, owner};
-use crate::warning::tell_expired;
 use crate::wire;
 
-/// How a client hears of what comes next (C-06).
+/// Way in which a client gets what is next (C-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// By requests of the server's.
+    /// By requests of the server.
     Push,
     /// In the results of its own requests.
     Inline,
 }
 
 impl Delivery {
-    /// What fits the caller: whoever cannot be sent requests now, or does not want to be, finds
-    /// everything in results.
-    pub(crate) fn of(context: &Context) -> Self {
+    /// Selects push, unless the client cannot be sent requests now or declined them.
+    fn of(context: &Context) -> Self {
         let stateless = context.revision().is_stateless();
         let declared = context.peer().is_some_and(|peer| peer.capabilities.inline_interaction);
         match stateless || declared || !context.client().is_reachable() {
@@ -41,30 +40,38 @@ impl Delivery {
     }
 }
 
-/// What a request has led to.
+/// What is next in a session after a request.
 #[derive(Debug)]
-pub(crate) enum Outlook {
-    /// This question, which follows directly.
+pub(crate) enum NextUp {
+    /// A question, asked without further work.
     Asked(OpenQuestion),
-    /// The flow is at work, and will ask its first question or another one.
+    /// The flow is working, on its first question or a later one.
     Working { first: bool },
-    /// Its end.
-    Ended(Ended),
+    /// The end.
+    Ended(SessionEnded),
 }
 
-impl Outlook {
+impl NextUp {
     pub(crate) fn of(view: &View, first: bool) -> Self {
-        match &view.standing {
-            Standing::Waiting(open) => Self::Asked(open.clone()),
-            Standing::Working(_) => Self::Working { first },
-            Standing::Ended(ended) => Self::Ended(ended.clone()),
+        match &view.status {
+            SessionStatus::Waiting(open) => Self::Asked(open.clone()),
+            SessionStatus::Working(_) => Self::Working { first },
+            SessionStatus::Ended(ended) => Self::Ended(ended.clone()),
         }
     }
 }
 
 impl Interaction {
-    /// Sends the client what a request has led to, once its reply has left (INT-078).
-    pub(crate) fn deliver(&self, context: &Context, view: &View, outlook: Outlook) {
+    /// Selects the delivery for a caller. Client-held sessions are always inline.
+    pub(crate) fn delivery(&self, context: &Context) -> Delivery {
+        match self.inner.backend.is_client_held() {
+            true => Delivery::Inline,
+            false => Delivery::of(context),
+        }
+    }
+
+    /// Pushes what is next to the client, after the reply was sent (INT-078).
+    pub(crate) fn deliver(&self, context: &Context, view: &View, next: NextUp) {
         let push = Push {
             interaction: self.clone(),
             client: context.client().outside_the_call(),
@@ -72,17 +79,17 @@ impl Interaction {
             owner: owner(context),
             limit: context.limits().client_request_time,
         };
-        // Dropped when the reply has left, or with the call if there will be none.
+        // Dropped when the reply was sent, or with the call if there is none.
         let (replying, replied) = oneshot::channel::<()>();
         context.hold_until_flushed(replying);
         tokio::spawn(async move {
             let _ = replied.await;
-            push.send(outlook).await;
+            push.send(next).await;
         });
     }
 }
 
-/// Who is told, and of what.
+/// A push to the client of a session.
 struct Push {
     interaction: Interaction,
     client: Client,
@@ -92,36 +99,36 @@ struct Push {
 }
 
 impl Push {
-    async fn send(self, outlook: Outlook) {
-        match outlook {
-            Outlook::Asked(open) => self.ask(&open, Asking::Prompt).await,
-            Outlook::Ended(ended) => self.complete(&ended).await,
-            Outlook::Working { first } => {
+    async fn send(self, next: NextUp) {
+        match next {
+            NextUp::Asked(open) => self.ask(&open, Asking::Prompt).await,
+            NextUp::Ended(ended) => self.complete(&ended).await,
+            NextUp::Working { first } => {
                 let asking = if first { Asking::Prompt } else { Asking::Continue };
                 tokio::select! {
-                    () = self.watch(asking) => {}
+                    () = self.follow(asking) => {}
                     () = self.client.closed() => {}
                 }
             }
         }
     }
 
-    /// Follows a flow at work until it asks or ends.
-    async fn watch(&self, asking: Asking) {
+    /// Follows a working flow until it asks or ends.
+    async fn follow(&self, asking: Asking) {
         let engine = self.interaction.engine();
-        // Before looking, so that nothing is missed in between.
+        // Subscribed before the status is read, so that no notice is missed.
         let Ok(mut notices) = engine.subscribe(self.id, &self.owner).await else { return };
-        let mut telling: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
-        let mut latest: Option<Progress> = None;
+        let mut sending: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+        let mut latest: Option<FlowProgress> = None;
         loop {
-            match engine.view(self.id, &self.owner).await.map(|view| view.standing) {
-                Ok(Standing::Waiting(open)) => return self.ask(&open, asking).await,
-                Ok(Standing::Ended(ended)) => return self.complete(&ended).await,
-                Ok(Standing::Working(_)) => {}
+            match engine.view(self.id, &self.owner).await.map(|view| view.status) {
+                Ok(SessionStatus::Waiting(open)) => return self.ask(&open, asking).await,
+                Ok(SessionStatus::Ended(ended)) => return self.complete(&ended).await,
+                Ok(SessionStatus::Working(_)) => {}
                 Err(_) => return,
             }
-            // Until something other than progress happens. Of progress only the latest counts, and
-            // the next is sent when the client has taken note of the one before.
+            // Until something other than progress happens. Only the latest progress is sent, when the
+            // client has acknowledged the one before.
             loop {
                 tokio::select! {
                     biased;
@@ -129,40 +136,40 @@ impl Push {
                         Some(Notice::Progress(progress)) => latest = Some(progress),
                         Some(_) | None => break,
                     },
-                    () = finish(&mut telling) => telling = None,
+                    () = finish(&mut sending) => sending = None,
                     else => {}
                 }
-                if telling.is_none()
+                if sending.is_none()
                     && let Some(progress) = latest.take()
                 {
-                    telling = Some(Box::pin(self.tell(progress)));
+                    sending = Some(Box::pin(self.send_progress(progress)));
                 }
             }
         }
     }
 
-    async fn tell(&self, progress: Progress) {
+    async fn send_progress(&self, progress: FlowProgress) {
         let params = wire::progress_params(self.id, &progress);
-        // Whoever does not care how far it is need not say so.
+        // A client may ignore progress.
         let _ = self.request(CONTINUE, &params, |_| ()).await;
     }
 
-    /// Asks, and sees to it that the client takes note (INT-034).
+    /// Asks, and fails the session if the client does not acknowledge (INT-034).
     async fn ask(&self, open: &OpenQuestion, asking: Asking) {
         let engine = self.interaction.engine();
         if let Ok(view) = engine.view(self.id, &self.owner).await {
-            self.interaction.warn_in_time(&view, &self.client, &self.owner);
+            self.interaction.schedule_warning(&view, &self.client, &self.owner);
         }
         let (method, params) = match asking {
             Asking::Prompt => (PROMPT, wire::prompt_params(self.id, open)),
             Asking::Continue => (CONTINUE, wire::continue_params(self.id, open)),
         };
-        let shown = |moment| self.interaction.inner.shown.note(self.id, open.turn, moment);
-        let sent = self.request(method, &params, shown).await;
+        let queued = |moment| self.interaction.record_delivered_turn(self.id, open.turn, moment);
+        let sent = self.request(method, &params, queued).await;
         let Err(ClientError::TimedOut(limit)) = sent else { return };
-        // Who does not listen at the moment may come back; who does and says nothing is stuck.
-        let is_open = |view: &View| match &view.standing {
-            Standing::Waiting(now) => now.turn == open.turn,
+        // An unreachable client may come back; a reachable one that does not acknowledge is stuck.
+        let is_open = |view: &View| match &view.status {
+            SessionStatus::Waiting(now) => now.turn == open.turn,
             _ => false,
         };
         let still = engine.view(self.id, &self.owner).await.is_ok_and(|view| is_open(&view));
@@ -171,30 +178,29 @@ impl Push {
                 "the client did not acknowledge the prompt within {} ms",
                 limit.as_millis()
             );
-            let fault = Fault::new(FaultName::Timeout, message).at(method);
-            // It may have been answered at this very moment, which is as well.
+            let fault = FlowFault::new(FaultName::Timeout, message).at(method);
+            // Fails if it was answered just now.
             let _ = engine.fail(self.id, &self.owner, fault).await;
         }
     }
 
-    /// Tells of the end, unless the client has brought it about and knows the result. What it makes
-    /// of it changes nothing (C-08).
-    async fn complete(&self, ended: &Ended) {
-        self.interaction.do_not_warn(self.id);
+    /// Sends the result, unless the client completed the session early. Its reply is ignored (C-08).
+    async fn complete(&self, ended: &SessionEnded) {
+        self.interaction.cancel_warning(self.id);
         if ended.finished_early {
             return;
         }
-        let shown = |moment| self.interaction.inner.shown.note(self.id, ended.turns, moment);
+        let queued = |moment| self.interaction.record_delivered_turn(self.id, ended.turns, moment);
         if let Ending::Expired(limit) = ended.ending {
-            shown(self.client.moment());
-            return tell_expired(&self.client, self.id, ended.at, limit).await;
+            queued(self.client.moment());
+            return notify_expired(&self.client, self.id, ended.at, limit).await;
         }
         let Some(params) = wire::complete_params(self.id, ended) else { return };
-        let _ = self.request(COMPLETE, &params, shown).await;
+        let _ = self.request(COMPLETE, &params, queued).await;
     }
 
-    /// Sends a request as soon as the client has answered enough others. Calls `queued` with the
-    /// moment from which on the client can know of it.
+    /// Sends a request, after others have been answered if there are too many. Calls `queued` with
+    /// the moment from which the client can know of it.
     async fn request(
         &self,
         method: &str,
@@ -210,20 +216,20 @@ impl Push {
     }
 }
 
-/// Waits for what is under way; for ever if nothing is.
-async fn finish(telling: &mut Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
-    match telling {
-        Some(telling) => telling.await,
+/// Waits for the request in flight; for ever if there is none.
+async fn finish(sending: &mut Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
+    match sending {
+        Some(sending) => sending.await,
         None => std::future::pending().await,
     }
 }
 
-/// By which request a question is asked (C-09).
+/// Request by which a question is asked (C-09).
 #[derive(Clone, Copy, Debug)]
 enum Asking {
-    /// It follows directly, or is the first.
+    /// For the first question, and those asked without further work.
     Prompt,
-    /// Work was done since the last one.
+    /// For questions after work.
     Continue,
 }
 
@@ -231,5 +237,5 @@ const PROMPT: &str = "interaction.prompt";
 const CONTINUE: &str = "interaction.continue";
 const COMPLETE: &str = "interaction.complete";
 
-/// How long to wait before a client is asked again that has too many questions open.
+/// Pause before a request is tried again that exceeded the limit.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,28 +1,28 @@
-//! What can go wrong with a session, as clients are told (C-01, INT-079 to INT-086).
+//! Protocol errors about sessions (C-01, INT-079 to INT-086).
 
 use std::time::Duration;
 
-use mcp_flow_engine::{EngineError, Standing, View};
+use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
-use mcp_flow_session::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
+use mcp_flow_session::event::{Ending, FaultName, FlowFault, Limit, SessionEnded};
 use mcp_flow_session::{State, StoreError};
 
-/// No session has this name, as far as the caller may know.
+/// There is no such session, or it belongs to another owner.
 pub const SESSION_NOT_FOUND: RpcErrorKind = fault("SESSION_NOT_FOUND", 1, "Session not found");
-/// The session ran out of time.
+/// The session has expired.
 pub const SESSION_EXPIRED: RpcErrorKind = fault("SESSION_EXPIRED", 2, "Session expired");
-/// The session stands where this cannot happen.
+/// The state of the session does not allow the request.
 pub const INVALID_STATE_TRANSITION: RpcErrorKind =
     fault("INVALID_STATE_TRANSITION", 3, "Invalid state transition");
-/// Input breaks its rules, and there is no question to go back to.
+/// Input is invalid, and there is no question to ask again.
 pub const VALIDATION_FAILED: RpcErrorKind = fault("VALIDATION_FAILED", 4, "Validation failed");
-/// An operation within a session took too long.
+/// An operation of the flow timed out.
 pub const TIMEOUT: RpcErrorKind = fault("TIMEOUT", 5, "Operation timed out");
 /// The session was cancelled before.
 pub const ALREADY_CANCELLED: RpcErrorKind =
     fault("ALREADY_CANCELLED", 6, "Session already cancelled");
-/// There are no conversations here, or not with this tool.
+/// Interaction is disabled, or the tool is no flow.
 pub const NOT_INTERACTIVE: RpcErrorKind = fault("NOT_INTERACTIVE", 7, "Not interactive");
 
 const fn fault(name: &'static str, number: i32, message: &'static str) -> RpcErrorKind {
@@ -35,26 +35,26 @@ const fn fault(name: &'static str, number: i32, message: &'static str) -> RpcErr
     }
 }
 
-/// An error about one session, which is named in its message and data.
-pub(crate) fn about(fault: RpcErrorKind, session: &str) -> RpcError {
-    // A text that long names no session, and need not be sent back in full.
-    let session = mcp_flow_proto::text::prefix(session, LONGEST_NAME);
+/// Creates an error about a session, with its id in message and data.
+pub(crate) fn session_error(fault: RpcErrorKind, session: &str) -> RpcError {
+    // Truncated, since an id is never that long.
+    let session = mcp_flow_proto::text::prefix(session, NAME_LIMIT);
     if session.is_empty() {
         return RpcError::new(fault).with("sessionId", session);
     }
     RpcError::new(fault).message(format!("{}: {session}", fault.message)).with("sessionId", session)
 }
 
-/// The error of a request about a session.
-pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
+/// Converts an error of the engine about a session.
+pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
     match error {
-        EngineError::NotFound => about(SESSION_NOT_FOUND, session),
+        EngineError::NotFound => session_error(SESSION_NOT_FOUND, session),
         EngineError::Expired(limit) => {
-            about(SESSION_EXPIRED, session).with("limit", limit_name(*limit))
+            session_error(SESSION_EXPIRED, session).with("limit", limit_name(*limit))
         }
         EngineError::Transition { from, to } => {
             let error = transition(session, *from, *to);
-            // Where an answer is waited for, only one to another question is refused.
+            // A waiting session rejects only answers to another question.
             match (from, to) {
                 (State::WaitingUser, State::Processing) => error.with("reason", "turn").details(
                     "This answers a question that was answered before. Look at the open one, and \
@@ -63,24 +63,24 @@ pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
                 _ => error,
             }
         }
-        EngineError::AlreadyCancelled => about(ALREADY_CANCELLED, session),
-        EngineError::UnknownFlow(name) => {
-            about(NOT_INTERACTIVE, session).with("reason", "tool").with("toolName", name.as_str())
-        }
+        EngineError::AlreadyCancelled => session_error(ALREADY_CANCELLED, session),
+        EngineError::UnknownFlow(name) => session_error(NOT_INTERACTIVE, session)
+            .with("reason", "tool")
+            .with("toolName", name.as_str()),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
-        EngineError::BadToken(_) => about(SESSION_NOT_FOUND, session),
-        EngineError::Outdated => outdated(session, State::Processing),
-        // The client carries the session, and so has it as it was before.
-        EngineError::Timeout { operation } => about(TIMEOUT, session)
+        EngineError::BadToken(_) => session_error(SESSION_NOT_FOUND, session),
+        EngineError::Outdated => outdated_token(session, State::Processing),
+        // Only client-held sessions: the client still has the token of before.
+        EngineError::Timeout { operation } => session_error(TIMEOUT, session)
             .with("operation", operation.as_str())
             .with("sessionState", State::WaitingUser.name())
             .details(format!("`{operation}` took too long. The same request may be sent again.")),
         EngineError::TimedOut(fault) => timed_out(session, fault),
-        other => unspecific(other),
+        other => general_error(other),
     }
 }
 
-/// The error of a start that led to no session.
+/// Converts an error of the engine at a start.
 pub(crate) fn not_started(flow: &str, error: &EngineError) -> RpcError {
     match error {
         EngineError::Timeout { operation } => RpcError::new(TIMEOUT)
@@ -88,40 +88,40 @@ pub(crate) fn not_started(flow: &str, error: &EngineError) -> RpcError {
             .with("operation", operation.as_str())
             .with("sessionState", State::Error.name())
             .details(format!("`{operation}` took too long, and no session was begun.")),
-        other => refused(flow, other),
+        other => engine_error(flow, other),
     }
 }
 
-/// A token of an earlier turn was used again; what it holds is a session that waits for an answer.
-pub(crate) fn outdated(session: &str, to: State) -> RpcError {
+/// The error for a token of an earlier turn.
+pub(crate) fn outdated_token(session: &str, to: State) -> RpcError {
     transition(session, State::WaitingUser, to)
         .with("reason", "replayed")
         .details("The session has moved on since this token; use the newest one.")
 }
 
-/// A session that goes on or has a result; of another, what became of it (C-11).
-pub(crate) fn going_on(view: View) -> Result<View, EngineError> {
-    match &view.standing {
-        Standing::Ended(Ended { ending: Ending::Cancelled { .. }, .. }) => {
+/// Fails for a session that was cancelled or has expired (C-11).
+pub(crate) fn check_not_aborted(view: View) -> Result<View, EngineError> {
+    match &view.status {
+        SessionStatus::Ended(SessionEnded { ending: Ending::Cancelled { .. }, .. }) => {
             Err(EngineError::AlreadyCancelled)
         }
-        Standing::Ended(Ended { ending: Ending::Expired(limit), .. }) => {
+        SessionStatus::Ended(SessionEnded { ending: Ending::Expired(limit), .. }) => {
             Err(EngineError::Expired(*limit))
         }
         _ => Ok(view),
     }
 }
 
-/// The session stands where this cannot happen (INT-068).
+/// The error for a request that the state does not allow (INT-068).
 pub(crate) fn transition(session: &str, from: State, to: State) -> RpcError {
-    about(INVALID_STATE_TRANSITION, session)
+    session_error(INVALID_STATE_TRANSITION, session)
         .with("state", from.name())
         .with("from", from.name())
         .with("to", to.name())
 }
 
-/// Something that was given at the start breaks the rules of its question (INT-020).
-pub(crate) fn invalid(key: &str, violation: &mcp_flow_session::Violation) -> RpcError {
+/// The error for an invalid parameter of a start (INT-020).
+pub(crate) fn invalid(key: &str, violation: &mcp_flow_session::InvalidAnswer) -> RpcError {
     let message = match key {
         "" => format!("Validation failed: {}", violation.error),
         key => format!("Validation failed: {key}: {}", violation.error),
@@ -136,16 +136,16 @@ pub(crate) fn invalid(key: &str, violation: &mcp_flow_session::Violation) -> Rpc
     }
 }
 
-/// An operation ran over, and with it the session (INT-083, C-41).
+/// The error for a session that ended because an operation timed out (INT-083, C-41).
 pub(crate) fn timed_out(session: &str, fault: &FlowFault) -> RpcError {
-    about(TIMEOUT, session)
+    session_error(TIMEOUT, session)
         .with("operation", fault.operation.as_deref().unwrap_or("flow"))
         .with("sessionState", State::Error.name())
         .details(fault.message.as_str())
 }
 
-/// Errors that say nothing of one session in particular.
-fn unspecific(error: &EngineError) -> RpcError {
+/// Converts errors that do not depend on the session.
+fn general_error(error: &EngineError) -> RpcError {
     match error {
         EngineError::TooLarge { what, most } => RpcError::too_large(*most)
             .message(format!("Too large: {what} may have at most {most} bytes"))
@@ -161,30 +161,30 @@ fn unspecific(error: &EngineError) -> RpcError {
         EngineError::Busy => RpcError::new(RATE_LIMITED)
             .with("reason", "busy")
             .retry_after(Duration::from_secs(1))
-            .details("As many conversations are at work as may be at once. Try again later."),
+            .details("Too many flows are working. Try again later."),
         EngineError::ShuttingDown => {
             RpcError::new(SHUTTING_DOWN).details("The server is shutting down.")
         }
         EngineError::Store(error) => {
-            tracing::error!(%error, source = ?std::error::Error::source(error), "a session failed");
+            tracing::error!(%error, source = ?std::error::Error::source(error), "a request about a session failed");
             match error {
                 StoreError::Full => RpcError::internal().with("reason", "full").details(
                     "There is no room left to write to. Nothing was lost; try again later.",
                 ),
                 StoreError::Damaged(_) => RpcError::internal()
                     .with("reason", "damaged")
-                    .details("This session can no longer be read. Start another."),
+                    .details("This session can no longer be read. StartRequest another."),
                 _ => RpcError::internal(),
             }
         }
         error => {
-            tracing::error!(%error, "a session failed");
+            tracing::error!(%error, "a request about a session failed");
             RpcError::internal()
         }
     }
 }
 
-/// The name of what went wrong inside a session.
+/// Returns the protocol's name of a fault.
 pub(crate) fn fault_name(fault: &FlowFault) -> &'static str {
     match fault.name {
         FaultName::Timeout => "TIMEOUT",
@@ -205,4 +205,4 @@ pub(crate) fn limit_name(limit: Limit) -> &'static str {
     }
 }
 
-const LONGEST_NAME: usize = 200;
+const NAME_LIMIT: usize = 200;

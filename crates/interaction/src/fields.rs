@@ -1,4 +1,4 @@
-//! The members of params, read one by one so that a fault names its member (INT-007).
+//! Typed access to the members of params; errors name the member (INT-007).
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use mcp_flow_proto::{Encoding, Params, RpcError};
 use mcp_flow_session::{SessionId, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::fault::{SESSION_NOT_FOUND, about};
+use crate::fault::{SESSION_NOT_FOUND, session_error};
 
-/// Params whose members are still to be judged.
+/// Params, decoded member by member.
 pub(crate) struct Fields {
     members: Map<String, Value>,
-    /// What the members lie in, for complaints.
+    /// Path of the object, for errors.
     within: &'static str,
 }
 
 impl Fields {
-    /// Takes params apart. What is not asked for is ignored.
+    /// Decodes params. Unknown members are ignored.
     pub(crate) fn read(params: Params<'_>) -> Result<Self, RpcError> {
         let most = match params.object().encoding() {
-            Encoding::Json => MOST_VALUES,
-            // Counted by its bytes, most of which are those of texts.
-            Encoding::Cbor => 8 * MOST_VALUES,
+            Encoding::Json => VALUE_LIMIT,
+            // An estimate by bytes, most of which belong to strings.
+            Encoding::Cbor => 8 * VALUE_LIMIT,
         };
         if params.object().count() > most {
-            let details = format!("params hold more than {MOST_VALUES} values");
+            let details = format!("params hold more than {VALUE_LIMIT} values");
             return Err(RpcError::invalid_params(details));
         }
         let members =
@@ -32,22 +32,22 @@ impl Fields {
         Ok(Self { members, within: "" })
     }
 
-    /// The members of an object that lies in these.
+    /// Wraps the members of a nested object.
     pub(crate) fn inside(members: Map<String, Value>, within: &'static str) -> Self {
         Self { members, within }
     }
 
-    /// Any value, if it is there.
+    /// Takes a value, if present.
     pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
         self.members.remove(name)
     }
 
-    /// A text that has to be there.
+    /// Takes a required string.
     pub(crate) fn text(&mut self, name: &str) -> Result<String, RpcError> {
         self.optional_text(name)?.ok_or_else(|| self.fault(name, "is required"))
     }
 
-    /// A text, if it is there.
+    /// Takes a string, if present.
     pub(crate) fn optional_text(&mut self, name: &str) -> Result<Option<String>, RpcError> {
         match self.any(name) {
             None | Some(Value::Null) => Ok(None),
@@ -56,7 +56,7 @@ impl Fields {
         }
     }
 
-    /// An object, if it is there.
+    /// Takes an object, if present.
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, RpcError> {
         match self.any(name) {
             None | Some(Value::Null) => Ok(None),
@@ -65,21 +65,21 @@ impl Fields {
         }
     }
 
-    /// The session that is named, if one is; nothing is taken out, and nothing refused.
+    /// Returns the session id without taking it, if it is valid.
     pub(crate) fn peek_session(&self) -> Option<SessionId> {
         self.members.get("sessionId")?.as_str()?.parse().ok()
     }
 
-    /// The name of a session. Any text may be one, and most are of none there is.
+    /// Takes the session id. A malformed one is reported as not found.
     pub(crate) fn session(&mut self) -> Result<(SessionId, String), RpcError> {
         let name = self.text("sessionId")?;
         match name.parse() {
             Ok(id) => Ok((id, name)),
-            Err(_) => Err(about(SESSION_NOT_FOUND, &name)),
+            Err(_) => Err(session_error(SESSION_NOT_FOUND, &name)),
         }
     }
 
-    /// A span of time in milliseconds, at least one (INT-023).
+    /// Takes a duration in milliseconds, at least one (INT-023).
     pub(crate) fn duration(&mut self, name: &str) -> Result<Option<Duration>, RpcError> {
         let millis = self.whole(name)?;
         match millis {
@@ -88,12 +88,12 @@ impl Fields {
         }
     }
 
-    /// A point in time in milliseconds since 1970 (INT-037).
+    /// Takes a time in milliseconds since the Unix epoch (INT-037).
     pub(crate) fn timestamp(&mut self, name: &str) -> Result<Option<Timestamp>, RpcError> {
         Ok(self.whole(name)?.map(Timestamp::from_millis))
     }
 
-    /// A whole number, not negative, if it is there; one that is too large is cut.
+    /// Takes a non-negative integer, if present; one that is too large is capped.
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<u64>, RpcError> {
         let number = match self.any(name) {
             None | Some(Value::Null) => return Ok(None),
@@ -110,12 +110,12 @@ impl Fields {
         }
     }
 
-    /// A complaint about one member.
+    /// Creates an error about a member.
     pub(crate) fn fault(&self, name: &str, what: &str) -> RpcError {
         let field = format!("{}{name}", self.within);
         RpcError::invalid_params(format!("{field} {what}")).with("field", field)
     }
 }
 
-/// How many values params may hold; what takes more to build in memory is no answer of a person.
-const MOST_VALUES: usize = 256 * 1024;
+/// Limit on values in params, which bounds the memory to decode them.
+const VALUE_LIMIT: usize = 256 * 1024;

@@ -1,11 +1,11 @@
-//! What is offered, and how it gets into a server.
+//! Flows with their engine, and their registration with a server.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{Definition, Engine, EngineBuilder, Limits, Stateless};
+use mcp_flow_engine::{ClientHeldSessions, Definition, Engine, EngineBuilder, SessionLimits};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
@@ -14,13 +14,14 @@ use mcp_flow_session::store::ReplayGuard;
 use mcp_flow_session::{MemoryStore, Owner, Store};
 use serde_json::{Map, Value, json};
 
+use crate::backend::SessionBackend;
+use crate::delivered_turns::DeliveredTurns;
+use crate::expiry::ExpiryClients;
 use crate::offer::{IntoFlows, OfferedFlow};
-use crate::shown::ShownTurns;
 use crate::tool::Unanswered;
-use crate::warning::Warnings;
 use crate::{methods, tool};
 
-/// Flows and what it takes to offer them. A handle; clones are the same.
+/// Flows and the engine that runs them. A handle: clones share one engine.
 #[derive(Clone)]
 pub struct Interaction {
     pub(crate) inner: Arc<Inner>,
@@ -28,30 +29,29 @@ pub struct Interaction {
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    /// Set where clients carry their sessions.
-    pub(crate) stateless: Option<Stateless>,
+    pub(crate) backend: SessionBackend,
     pub(crate) flows: BTreeMap<String, Offered>,
     pub(crate) is_enabled: bool,
-    is_at_rest: bool,
+    is_offline: bool,
     pub(crate) is_persistent: bool,
-    pub(crate) patience: Patience,
-    /// Time that flows wait for an answer that were called as tools.
+    pub(crate) timeouts: ResponseTimeouts,
+    /// Inactivity timeout of flows called as tools.
     pub(crate) call_inactivity: Duration,
-    pub(crate) warnings: Warnings,
-    pub(crate) shown: ShownTurns,
+    pub(crate) expiry: ExpiryClients,
+    pub(crate) delivered: DeliveredTurns,
 }
 
-/// What is known of a flow beside what the engine runs.
+/// A flow as it is offered, beside its definition in the engine.
 pub(crate) struct Offered {
     pub(crate) asks_after_start: bool,
-    /// The keys of its questions, as far as they are listed.
+    /// Keys of the listed questions.
     keys: Vec<String>,
-    /// What it is as a tool, until it is put into a server.
+    /// Parts of its tool.
     tool: ToolParts,
 }
 
 impl Offered {
-    /// The questions that nothing was given for. The flow decides which of them it asks.
+    /// Returns the listed questions that nothing was given for. The flow decides which it asks.
     pub(crate) fn unanswered<'a>(
         &'a self,
         definition: Option<&'a Definition>,
@@ -75,62 +75,62 @@ struct ToolParts {
     schema: Value,
 }
 
-/// How long a request waits for a flow that is at work before it is answered without its question.
+/// Time a request waits for a working flow before it is answered without the next question.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ResponseTimeouts {
     pub(crate) start: Duration,
     pub(crate) poll: Duration,
 }
 
 impl Interaction {
-    /// Begins to put flows together, with sessions that are kept in memory.
+    /// Returns a builder, with sessions in memory.
     pub fn builder() -> InteractionBuilder {
         InteractionBuilder {
             flows: Vec::new(),
             store: None,
-            limits: Limits::default(),
-            stateless: None,
+            limits: SessionLimits::default(),
+            client_held: None,
             change: None,
             is_enabled: true,
-            is_at_rest: false,
+            is_offline: false,
             is_persistent: false,
-            patience: Patience { start: START_PATIENCE, poll: POLL_PATIENCE },
+            timeouts: ResponseTimeouts { start: START_TIMEOUT, poll: POLL_TIMEOUT },
             call_inactivity: CALL_INACTIVITY,
         }
     }
 
-    /// The engine that runs the flows.
+    /// Returns the engine that runs the flows.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
     }
 
     /// Adds the methods, the flows as tools, and the declaration of both to a server.
     ///
-    /// The engine begins its work with the first connection; [`Engine::run`] has it begin before.
+    /// Maintenance starts with the first connection; [`Engine::start_maintenance`] starts it before.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let engine = self.engine().clone();
         let server = methods::add_to(self, server)
             .declare("interaction", EXTENSION, self.capabilities())
             .tools(self.tools());
-        if !self.inner.is_enabled || self.inner.is_at_rest {
+        if !self.inner.is_enabled || self.inner.is_offline {
             return server;
         }
         server.hook(move |_: &ConnectionInfo, event: &ConnectionEvent<'_>| {
             if matches!(event, ConnectionEvent::Connected) {
-                engine.run();
+                engine.start_maintenance();
             }
             Ok(())
         })
     }
 
-    /// What the server can do (INT-091). The flags are true of what is really there.
+    /// Returns the declared capabilities (INT-091).
     pub fn capabilities(&self) -> Value {
         let on = self.inner.is_enabled;
         json!({
             "interactive": on,
             "version": VERSION,
             "features": {
-                "statefulSessions": on && self.inner.stateless.is_none(),
+                "statefulSessions": on && !self.inner.backend.is_client_held(),
                 "progressTracking": on,
                 "validation": on,
                 "multiplePromptTypes": on,
@@ -170,9 +170,9 @@ impl fmt::Debug for Interaction {
     }
 }
 
-/// Servers that have flows beside their tools.
+/// Extension of [`ServerBuilder`] with flows.
 pub trait ServeFlows: Sized {
-    /// Adds flows whose sessions are kept in memory. [`Interaction::builder`] has more to choose.
+    /// Adds flows with sessions in memory. [`Interaction::builder`] has more options.
     fn flows(self, flows: impl IntoFlows) -> Self;
 }
 
@@ -182,98 +182,97 @@ impl ServeFlows for ServerBuilder {
     }
 }
 
-/// Whom the sessions of a call belong to.
+/// Returns the owner of sessions that a call starts.
 pub(crate) fn owner(context: &Context) -> Owner {
     Owner::new(context.principal().name())
 }
 
-/// Flows being put together.
+/// Builds an [`Interaction`].
 #[must_use]
 pub struct InteractionBuilder {
     flows: Vec<OfferedFlow>,
     store: Option<Arc<dyn Store>>,
-    limits: Limits,
-    stateless: Option<(KeyRing, Option<Arc<dyn ReplayGuard>>)>,
+    limits: SessionLimits,
+    client_held: Option<(KeyRing, Option<Arc<dyn ReplayGuard>>)>,
     change: Option<Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>>,
     is_enabled: bool,
-    is_at_rest: bool,
+    is_offline: bool,
     is_persistent: bool,
-    patience: Patience,
+    timeouts: ResponseTimeouts,
     call_inactivity: Duration,
 }
 
 impl InteractionBuilder {
-    /// Adds flows: one, or several in a list. Of two with one name the later counts.
+    /// Adds flows: one, or several in a list. A flow replaces an earlier one of the same name.
     pub fn flows(mut self, flows: impl IntoFlows) -> Self {
         self.flows.extend(flows.into_flows());
         self
     }
 
-    /// Keeps sessions in memory, where they are lost with the process.
+    /// Stores sessions in memory, where they are lost with the process.
     pub fn in_memory(mut self) -> Self {
         (self.store, self.is_persistent) = (None, false);
         self
     }
 
-    /// Keeps sessions in a store that survives the process.
+    /// Stores sessions in a store that survives the process.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         (self.store, self.is_persistent) = (Some(store), true);
         self
     }
 
-    /// Sets how much sessions may take.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// Sets the limits of sessions.
+    pub fn limits(mut self, limits: SessionLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Keeps nothing of sessions here: clients carry them in tokens signed with these keys (C-43).
+    /// Stores no sessions: clients hold them in tokens signed with these keys (C-43).
     ///
-    /// With a guard, one small number is kept for each session, by which old tokens are told and
-    /// refused; without it a session can be gone on with from any of its tokens. Sessions survive as
-    /// long as the keys do: say [`in_memory`](Self::in_memory) if these die with the process. A guard
-    /// should live as long as the keys.
+    /// With a guard, old tokens are rejected; without it a session can be continued from any of its
+    /// tokens. Sessions survive as long as the keys: call [`in_memory`](Self::in_memory) after this if
+    /// those are lost with the process. A guard should live as long as the keys.
     pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<Arc<dyn ReplayGuard>>) -> Self {
-        self.stateless = Some((keys, replay_guard));
+        self.client_held = Some((keys, replay_guard));
         self.is_persistent = true;
         self
     }
 
-    /// Changes something else about the engine, such as its clock.
+    /// Customizes the engine, such as its clock.
     pub fn engine(mut self, change: impl FnOnce(EngineBuilder) -> EngineBuilder + 'static) -> Self {
         self.change = Some(Box::new(change));
         self
     }
 
-    /// How long `interaction.start` waits for the first question of a flow that has to think, and
-    /// `interaction.continue` for what is next. 100 ms and a second.
-    pub fn patience(mut self, start: Duration, poll: Duration) -> Self {
-        self.patience = Patience { start, poll };
+    /// Sets how long `interaction.start` waits for the first question, and `interaction.continue` for
+    /// the next one. Defaults to 100 ms and 1 s.
+    pub fn response_timeouts(mut self, start: Duration, poll: Duration) -> Self {
+        self.timeouts = ResponseTimeouts { start, poll };
         self
     }
 
-    /// Time that a flow that was called as a tool waits for an answer, unless the flow says. A day:
-    /// `interaction.start` has a timeout that clients know of (INT-022), `tools/call` has none.
+    /// Sets the inactivity timeout of flows called as tools that set none themselves. Defaults to a
+    /// day: unlike `interaction.start` (INT-022), `tools/call` has no timeout that clients know.
     pub fn call_inactivity(mut self, duration: Duration) -> Self {
         self.call_inactivity = duration;
         self
     }
 
-    /// Leaves sessions alone that no request names: what was interrupted is not taken up, and what is
-    /// overdue is not ended. For looking into a store that no server uses.
-    pub fn at_rest(mut self) -> Self {
-        self.is_at_rest = true;
+    /// Runs no maintenance: interrupted sessions are not resumed, and overdue ones not expired. For
+    /// inspecting an offline store.
+    pub fn offline(mut self) -> Self {
+        self.is_offline = true;
         self
     }
 
-    /// Switches conversations off: `interaction.*` says so (C-44), and flows are plain tools that
-    /// need every value upfront. Nobody is asked, whatever the client can do.
+    /// Disables interaction: `interaction.*` fails (C-44), and flows are plain tools that need every
+    /// value as an argument, whatever the client supports.
     pub fn disabled(mut self) -> Self {
         self.is_enabled = false;
         self
     }
 
-    /// Finishes them.
+    /// Builds the flows and their engine.
     pub fn build(self) -> Interaction {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let mut engine = Engine::builder(store).limits(self.limits);
@@ -290,24 +289,27 @@ impl InteractionBuilder {
             engine = engine.flow(flow.definition);
         }
         let engine = engine.build();
-        let stateless = self.stateless.map(|(keys, guard)| {
-            let stateless = Stateless::new(&engine, keys);
-            match guard {
-                Some(guard) => stateless.replay_guard(guard),
-                None => stateless,
+        let backend = match self.client_held {
+            None => SessionBackend::Stored(engine.clone()),
+            Some((keys, guard)) => {
+                let sessions = ClientHeldSessions::new(&engine, keys);
+                SessionBackend::ClientHeld(match guard {
+                    Some(guard) => sessions.replay_guard(guard),
+                    None => sessions,
+                })
             }
-        });
+        };
         let inner = Inner {
             engine,
             flows,
             is_enabled: self.is_enabled,
-            is_at_rest: self.is_at_rest,
+            is_offline: self.is_offline,
             is_persistent: self.is_persistent,
-            stateless,
-            patience: self.patience,
+            backend,
+            timeouts: self.timeouts,
             call_inactivity: self.call_inactivity,
-            warnings: Warnings::default(),
-            shown: ShownTurns::default(),
+            expiry: ExpiryClients::default(),
+            delivered: DeliveredTurns::default(),
         };
         Interaction { inner: Arc::new(inner) }
     }
@@ -320,15 +322,15 @@ impl fmt::Debug for InteractionBuilder {
     }
 }
 
-/// The methods a conversation is held by.
+/// Eras in which the methods are available.
 pub(crate) const ERA: Era = Era::Both;
 
-/// The version of the interaction protocol.
+/// Version of the interaction protocol.
 const VERSION: &str = "0.1.0";
 
-/// Its name among the extensions a server declares.
+/// Name of the extension that a server declares.
 const EXTENSION: &str = "io.mcp-flow/interaction";
 
-const START_PATIENCE: Duration = Duration::from_millis(100);
-const POLL_PATIENCE: Duration = Duration::from_secs(1);
+const START_TIMEOUT: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 const CALL_INACTIVITY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,10 +1,12 @@
-//! Flows offered as MCP, in every form a client can take.
+//! Flows offered by MCP, in every form a client supports.
 //!
-//! - `interaction.*` and `capabilities`: a client starts a conversation and is asked by requests,
-//!   or in the results of its own (`methods`, `delivery`).
-//! - `tools/call`: every flow is a tool as well (`tool`). Clients that can show forms are asked by
-//!   `elicitation/create`, those of 2026-07-28 by `input_required`; all others give every value
-//!   upfront, and are told what is missing.
+//! - `interaction.*` and `capabilities`: a client starts a session and is asked by requests of the
+//!   server, or in the results of its own (`methods`, `delivery`).
+//! - `tools/call`: every flow is a tool as well (`tool`). Clients with elicitation are asked by
+//!   `elicitation/create`, those of 2026-07-28 by `input_required`; all others send every value as
+//!   an argument, and are told which are missing.
+//!
+//! Sessions are stored by the server, or held by clients in tokens (`backend`).
 //!
 //! ```
 //! use mcp_flow_engine::{Flow, FlowResult};
@@ -25,15 +27,16 @@
 //! assert!(server.find_tool("greet").is_some());
 //! ```
 
+mod backend;
+mod delivered_turns;
 mod delivery;
+mod expiry;
 pub mod fault;
 mod fields;
 mod interaction;
 mod methods;
 mod offer;
-mod shown;
 mod tool;
-mod warning;
 mod wire;
 
 pub use interaction::{Interaction, InteractionBuilder, ServeFlows};

@@ -1,27 +1,32 @@
-//! `interaction.*` and `capabilities`.
+//! The methods `interaction.*` and `capabilities`.
+//!
+//! They run on stored and on client-held sessions ([`backend`](crate::backend)). With client-held
+//! ones every result has a fresh `sessionToken` and contains what is next: a pushed question could
+//! not be answered without a token (INT-128 to INT-133).
 
-mod carried;
+mod session;
 mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
+use mcp_flow_engine::{AnswerReply, AnswerRequest, EngineError, SessionStatus};
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
-use mcp_flow_session::store::{Listed, Page, Phase};
-use mcp_flow_session::{SessionId, State};
+use mcp_flow_session::State;
+use mcp_flow_session::store::{Listed, PageRequest, Phase};
 use serde_json::{Map, Value, json};
 
-use crate::delivery::{Delivery, Outlook};
+use crate::delivery::{Delivery, NextUp};
 use crate::fault::{
-    NOT_INTERACTIVE, SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition,
+    NOT_INTERACTIVE, VALIDATION_FAILED, check_not_aborted, engine_error, session_error, transition,
 };
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
 use crate::wire;
-use start::refuse_timeout;
+use session::{RequestedSession, reply_with};
+use start::check_not_timed_out;
 
 /// Adds the methods to a server.
 pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
@@ -34,16 +39,13 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
         return METHODS.into_iter().fold(server, |server, method| {
             server.method(method, ERA, |_: &Context, _: Params<'_>| {
                 let error = RpcError::new(NOT_INTERACTIVE).with("reason", "disabled");
-                Reply::Ready(Err(error.details("Conversations are switched off; use tools/call.")))
+                Reply::Ready(Err(error.details("Interaction is switched off; use tools/call.")))
             })
         });
     }
-    if interaction.inner.stateless.is_some() {
-        return carried::add_to(interaction, server);
-    }
     let server = method(server, interaction, "interaction.start", start::start);
     let server = method(server, interaction, "interaction.respond", respond);
-    let server = method(server, interaction, "interaction.continue", proceed);
+    let server = method(server, interaction, "interaction.continue", continue_session);
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
     let server = method(server, interaction, "interaction.getState", get_state);
@@ -60,7 +62,7 @@ const METHODS: [&str; 7] = [
     "interaction.list",
 ];
 
-/// Adds a method whose params are taken apart before it begins to wait.
+/// Adds a method whose params are decoded before it waits.
 fn method<W>(
     server: ServerBuilder,
     interaction: &Interaction,
@@ -81,164 +83,165 @@ where
     })
 }
 
-/// The session a request names. One of a flow that the caller may not use is none.
-async fn session(
-    interaction: &Interaction,
-    context: &Context,
-    fields: &mut Fields,
-) -> Result<(SessionId, String), RpcError> {
-    let (id, name) = fields.session()?;
-    if !context.may_all(PermissionKind::Flow) {
-        let session = interaction.engine().inspect(id, &owner(context)).await;
-        let session = session.map_err(|error| refused(&name, &error))?;
-        if !context.may(PermissionKind::Flow, &session.summary().flow) {
-            return Err(about(SESSION_NOT_FOUND, &name));
-        }
-    }
-    Ok((id, name))
-}
-
-/// `interaction.respond`: the user answers (INT-035 to INT-042).
+/// `interaction.respond`: answers the open question (INT-035 to INT-042).
 async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    // Before anything is waited for: what is sent meanwhile, the sender has not seen.
-    let seen = fields.peek_session().and_then(|id| interaction.seen(&context, id));
-    let (id, name) = session(&interaction, &context, &mut fields).await?;
+    // Read before the first await: the sender cannot know a question sent after its answer.
+    let seen = fields.peek_session().and_then(|id| interaction.seen_turn(&context, id));
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
     let Some(response) = fields.object("response")? else {
         return Err(fields.fault("response", "is required"));
     };
-    let response = read_response(response)?.seen(seen);
-    let delivery = Delivery::of(&context);
-    let engine = interaction.engine();
-    let owner = owner(&context);
-    let answered = engine.respond(id, &owner, response).await;
-    let answered = answered.map_err(|error| refused(&name, &error))?;
-    interaction.do_not_warn(id);
+    let answer = read_answer(response)?.seen(seen);
+    let delivery = interaction.delivery(&context);
+    let (backend, owner) = (&interaction.inner.backend, owner(&context));
+    let timeout = call_timeout(&context);
+    let replied = backend.respond(&requested.session, &owner, answer, timeout).await;
+    let (replied, session) = replied.map_err(|error| requested.error(&error))?;
+    let id = replied.view().id;
+    interaction.cancel_warning(id);
+    let validation = validation_result(&replied, &requested.name());
     if delivery == Delivery::Push {
-        let (result, view) = (verdict(&answered, &name)?, answered.view());
-        // That it is over follows from the reply; a question comes by itself.
-        if let Standing::Ended(_) = view.standing {
-            interaction.note_shown(view, context.client().moment());
+        let (result, view) = (validation?, replied.view());
+        // The reply tells of the end; a question is sent separately.
+        if let SessionStatus::Ended(_) = view.status {
+            interaction.record_delivered(view, context.client().moment());
         }
-        interaction.deliver(&context, view, Outlook::of(view, false));
+        interaction.deliver(&context, view, NextUp::of(view, false));
         return reply(&context, result);
     }
     let mut waited = None;
-    if let Standing::Working(_) = answered.view().standing {
-        let patience = interaction.inner.patience.start;
-        waited = engine.wait(id, &owner, patience).await.ok();
+    if let SessionStatus::Working(_) = replied.view().status {
+        let timeout = interaction.inner.timeouts.start;
+        waited = backend.wait(&session, &owner, timeout).await.ok();
     }
-    let view = waited.as_ref().unwrap_or(answered.view());
-    refuse_timeout(view)?;
-    interaction.note_shown(view, context.client().moment());
-    if let Answered::Accepted(_) | Answered::Repeated(_) = answered {
-        return context.reply(&wire::Accepted::new(view, context.revision()));
-    }
-    let mut result = verdict(&answered, &name)?;
+    let view = waited.as_ref().unwrap_or(replied.view());
+    check_not_timed_out(view)?;
+    interaction.record_delivered(view, context.client().moment());
+    let is_accepted = matches!(replied, AnswerReply::Accepted(_) | AnswerReply::Repeated(_));
+    let Some(token) = session.token() else {
+        if is_accepted {
+            return context.reply(&wire::Accepted::new(view, context.revision()));
+        }
+        let mut result = validation?;
+        result["next"] = wire::next(view);
+        return reply(&context, result);
+    };
+    let mut result = validation.map_err(|error| error.with("sessionToken", token))?;
+    result["sessionId"] = id.to_string().into();
     result["next"] = wire::next(view);
-    reply(&context, result)
+    reply_with(&context, result, &session)
 }
 
-/// What becomes of an answer.
-fn verdict(answered: &Answered, session: &str) -> Result<Value, RpcError> {
-    match answered {
-        Answered::Accepted(_) | Answered::Repeated(_) => {
+/// The result of an answer, without what is next.
+fn validation_result(replied: &AnswerReply, session: &str) -> Result<Value, RpcError> {
+    match replied {
+        AnswerReply::Accepted(_) | AnswerReply::Repeated(_) => {
             Ok(json!({"accepted": true, "validation": {"valid": true}}))
         }
-        Answered::Rejected { violation, .. } => {
+        AnswerReply::Rejected { violation, .. } => {
             Ok(json!({"accepted": false, "validation": wire::rejection(violation)}))
         }
-        Answered::Ended(_) => Err(about(VALIDATION_FAILED, session)
+        AnswerReply::Ended(_) => Err(session_error(VALIDATION_FAILED, session)
             .with("reason", "attempts")
             .with("sessionState", State::Error.name())
             .details("Too many invalid answers: the session has ended.")),
     }
 }
 
-fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {
+fn read_answer(members: Map<String, Value>) -> Result<AnswerRequest, RpcError> {
     let mut fields = Fields::inside(members, "response.");
     let value = fields.any("value").ok_or_else(|| fields.fault("value", "is required"))?;
-    let mut response = Response::from(value);
-    response.answer.timestamp = fields.timestamp("timestamp")?;
-    response.answer.metadata = fields.object("metadata")?.unwrap_or_default();
+    let mut answer = AnswerRequest::from(value);
+    answer.answer.timestamp = fields.timestamp("timestamp")?;
+    answer.answer.metadata = fields.object("metadata")?.unwrap_or_default();
     let turn = fields.whole("turnId")?;
-    response.turn = turn.map(|turn| u32::try_from(turn).unwrap_or(u32::MAX));
-    Ok(response)
+    answer.turn = turn.map(|turn| u32::try_from(turn).unwrap_or(u32::MAX));
+    Ok(answer)
 }
 
-/// `interaction.continue` from the client: what is next? (C-09)
-async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = session(&interaction, &context, &mut fields).await?;
-    check_continue(&mut fields)?;
-    let patience = interaction.inner.patience.poll.min(call_patience(&context));
-    let view = interaction.engine().wait(id, &owner(&context), patience).await;
-    let view = view.and_then(going_on).map_err(|error| refused(&name, &error))?;
-    interaction.note_shown(&view, context.client().moment());
-    reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
+/// `interaction.continue` from the client: returns what is next (C-09).
+async fn continue_session(
+    interaction: Interaction,
+    context: Context,
+    mut fields: Fields,
+) -> Outcome {
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
+    // Members that only a server sends are ignored, but must be well formed.
+    fields.object("nextPrompt")?;
+    fields.object("progress")?;
+    let backend = &interaction.inner.backend;
+    let timeout = interaction.inner.timeouts.poll.min(call_timeout(&context));
+    let view = backend.wait(&requested.session, &owner(&context), timeout).await;
+    let view = view.and_then(check_not_aborted).map_err(|error| requested.error(&error))?;
+    interaction.record_delivered(&view, context.client().moment());
+    let result = json!({"state": view.state.name(), "next": wire::next(&view)});
+    reply_with(&context, result, &requested.session)
 }
 
-/// Time that a request may wait for its flow: a little less than the call may take, so that the
-/// client is told what it waits for (C-41).
-fn call_patience(context: &Context) -> Duration {
+/// Time a request may wait for its flow: a little less than the timeout of the call, so that the
+/// client gets a reply (C-41).
+fn call_timeout(context: &Context) -> Duration {
     let limit = context.limits().call_time;
     limit.saturating_sub(limit / 10)
 }
 
-/// What only a server says in this request counts for nothing from a client, but has its form.
-fn check_continue(fields: &mut Fields) -> Result<(), RpcError> {
-    fields.object("nextPrompt")?;
-    fields.object("progress")?;
-    Ok(())
-}
-
-/// `interaction.complete` from the client: finish with what there is (C-08).
+/// `interaction.complete` from the client: completes early, with the data gathered so far (C-08).
 async fn complete(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = session(&interaction, &context, &mut fields).await?;
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
     fields.object("result")?;
     fields.optional_text("summary")?;
-    let (engine, owner) = (interaction.engine(), owner(&context));
-    let view = match engine.finish(id, &owner).await {
-        Ok(view) => view,
+    let (backend, owner) = (&interaction.inner.backend, owner(&context));
+    let (view, session) = match backend.finish(&requested.session, &owner).await {
+        Ok(finished) => finished,
         Err(EngineError::NotEarly) => {
-            let view = engine.view(id, &owner).await.map_err(|error| refused(&name, &error))?;
-            let error = transition(&name, view.state, State::Completed);
+            let view = backend.view(&requested.session, &owner).await;
+            let view = view.map_err(|error| requested.error(&error))?;
+            let error = transition(&requested.name(), view.state, State::Completed);
             return Err(error.details("This flow cannot be finished before its end."));
         }
-        Err(error) => return Err(refused(&name, &error)),
+        Err(error) => return Err(requested.error_towards(State::Completed, &error)),
     };
-    interaction.do_not_warn(id);
+    interaction.cancel_warning(view.id);
     let next = wire::next(&view);
     let data = &next["complete"]["result"]["data"];
-    reply(&context, json!({"success": true, "finalResult": data}))
+    reply_with(&context, json!({"success": true, "finalResult": data}), &session)
 }
 
 /// `interaction.cancel` (INT-051 to INT-055).
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = session(&interaction, &context, &mut fields).await?;
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
     let reason = fields.optional_text("reason")?;
-    let cancelled = interaction.engine().cancel(id, &owner(&context), reason).await;
-    cancelled.map_err(|error| refused(&name, &error))?;
-    interaction.do_not_warn(id);
-    tracing::info!(session = %id, "a session was cancelled");
-    reply(&context, json!({"cancelled": true}))
+    let backend = &interaction.inner.backend;
+    let cancelled = backend.cancel(&requested.session, &owner(&context), reason).await;
+    let session = cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;
+    let id = requested.id()?;
+    interaction.cancel_warning(id);
+    tracing::info!(session = %id, "session cancelled");
+    reply_with(&context, json!({"cancelled": true}), &session)
 }
 
 /// `interaction.getState` (INT-056 to INT-061).
 async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = session(&interaction, &context, &mut fields).await?;
-    let session = interaction.engine().inspect(id, &owner(&context)).await;
-    let session = session.map_err(|error| refused(&name, &error))?;
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
+    let session = interaction.inner.backend.inspect(&requested.session, &owner(&context)).await;
+    let session = session.map_err(|error| requested.error(&error))?;
     let turn = match &session.ended {
         Some(ended) => Some(ended.turns),
         None => session.open.as_ref().and_then(|_| u32::try_from(session.history.len()).ok()),
     };
+    let id = requested.id()?;
     if let Some(turn) = turn {
-        interaction.inner.shown.note(id, turn, context.client().moment());
+        interaction.record_delivered_turn(id, turn, context.client().moment());
     }
-    reply(&context, wire::state(id, &session))
+    reply_with(&context, wire::state(id, &session), &requested.session)
 }
 
-/// `interaction.list`: the caller's own sessions, a page at a time (C-53).
+/// `interaction.list`: the caller's own sessions, one page at a time (C-53). None if clients hold
+/// them.
 async fn list(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    if interaction.inner.backend.is_client_held() {
+        return reply(&context, json!({"sessions": []}));
+    }
     let after = match fields.optional_text("cursor")? {
         None => None,
         Some(cursor) => match cursor.parse() {
@@ -246,9 +249,9 @@ async fn list(interaction: Interaction, context: Context, mut fields: Fields) ->
             Err(_) => return Err(fields.fault("cursor", "is not one this server gave")),
         },
     };
-    let page = Page { after, most: PAGE + 1 };
+    let page = PageRequest { after, most: PAGE + 1 };
     let listed = interaction.engine().list(&owner(&context), Phase::Any, page).await;
-    let mut listed = listed.map_err(|error| refused("", &error))?;
+    let mut listed = listed.map_err(|error| engine_error("", &error))?;
     let more = listed.len() > PAGE;
     listed.truncate(PAGE);
     let may_see = |listed: &&Listed| context.may(PermissionKind::Flow, &listed.summary.flow);
@@ -260,7 +263,7 @@ async fn list(interaction: Interaction, context: Context, mut fields: Fields) ->
     reply(&context, result)
 }
 
-/// Encodes a result, saying what later revisions want said.
+/// Encodes a result, with the members later revisions require.
 fn reply(context: &Context, mut result: Value) -> Outcome {
     if context.revision().is_stateless() {
         result["resultType"] = "complete".into();
@@ -268,5 +271,5 @@ fn reply(context: &Context, mut result: Value) -> Outcome {
     context.reply(&result)
 }
 
-/// How many sessions are listed at once.
+/// Sessions per page of a list.
 const PAGE: usize = 100;

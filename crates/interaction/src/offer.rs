@@ -1,4 +1,4 @@
-//! A flow as it is offered to clients.
+//! Flows as they are offered to clients.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A flow and how it is offered: as a tool with arguments, and by `interaction.start`.
+/// A flow as it is offered: as a tool with arguments, and by `interaction.start`.
 ///
 /// ```
 /// use mcp_flow_engine::{Flow, FlowResult};
@@ -36,15 +36,15 @@ pub struct OfferedFlow {
     pub(crate) description: Option<String>,
     pub(crate) title: Option<String>,
     pub(crate) schema: Map<String, Value>,
-    /// The keys of its questions, as far as they are listed.
+    /// Keys of the listed questions.
     pub(crate) keys: Vec<String>,
     pub(crate) asks_after_start: bool,
     refuses_unknown: bool,
 }
 
 impl OfferedFlow {
-    /// Offers this function under a name. It runs again from the top whenever its session is taken
-    /// up: what has effects belongs into [`Flow::step`].
+    /// Offers a function under a name. It runs again from the top whenever its session is resumed:
+    /// side effects belong in [`Flow::step`].
     pub fn new<P, T, F, R>(name: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -63,7 +63,7 @@ impl OfferedFlow {
         }
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.definition = self.definition.description(text.clone());
@@ -71,19 +71,19 @@ impl OfferedFlow {
         self
     }
 
-    /// A name for people.
+    /// Sets the title shown to users.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Lists the members of the type of its parameters as arguments.
+    /// Lists the fields of the parameter type as arguments.
     pub fn params<P: JsonSchema>(mut self) -> Self {
         let schema = mcp_flow_server::tool::argument_schema::<P>();
         let Value::Object(derived) = schema else { return self };
         let keys = self.schema.remove("properties");
         self.schema = derived;
-        // Values for questions may come beside the members of the type.
+        // Values for questions are allowed beside the fields of the type.
         if self.schema.get("additionalProperties") == Some(&Value::Bool(false)) {
             self.schema.remove("additionalProperties");
         }
@@ -95,11 +95,11 @@ impl OfferedFlow {
         self
     }
 
-    /// Lists the key of a question as an optional argument, with the JSON Schema of its value. One
-    /// that is listed already stays as it is.
+    /// Lists the key of a question as an optional argument, with the JSON Schema of its value. A key
+    /// that is listed already is not changed.
     pub fn key(mut self, key: impl Into<String>, mut schema: Value) -> Self {
-        // Only the question itself knows what a choice, a file or a custom value may be, and some
-        // hosts refuse arguments that say nothing of their type.
+        // The type of choices, files and custom values is known when they are asked, but some hosts
+        // reject arguments without a type.
         if let Value::Object(schema) = &mut schema
             && !TYPED_BY.iter().any(|keyword| schema.contains_key(*keyword))
         {
@@ -118,74 +118,74 @@ impl OfferedFlow {
         self
     }
 
-    /// Tells of a question beforehand: a value for it that breaks its rules is refused when the flow
-    /// is started, however late it would be asked (INT-020).
+    /// Declares a question: an invalid value for it is rejected at the start, however late it comes up
+    /// (INT-020).
     pub fn question(mut self, key: impl Into<String>, question: &impl Question) -> Self {
         self.definition = self.definition.question(key, question);
         self
     }
 
-    /// Takes the members of the type of its parameters and the keys that are listed, and refuses
-    /// everything else. For flows that ask for nothing else.
+    /// Rejects arguments that are neither fields of the parameter type nor listed keys. For flows that
+    /// ask for nothing else.
     pub fn refuse_unknown_arguments(mut self) -> Self {
         self.refuses_unknown = true;
         self
     }
 
-    /// Sends the first question by itself, after the result of the start, to clients that can be
-    /// sent requests. Otherwise it is part of that result.
+    /// Sends the first question in a request of its own, after the result of the start, to clients
+    /// that accept requests. Otherwise it is part of that result.
     pub fn asks_after_start(mut self) -> Self {
         self.asks_after_start = true;
         self
     }
 
-    /// Lets the user finish the flow with what was gathered so far (C-08).
+    /// Lets the client complete a session early, with the data gathered so far (C-08).
     pub fn early_completion(mut self) -> Self {
         self.definition = self.definition.early_completion();
         self
     }
 
-    /// How long one operation of this flow may take, instead of what the engine allows.
+    /// Sets the timeout of one operation, in place of the engine's.
     pub fn operation_limit(mut self, limit: Duration) -> Self {
         self.definition = self.definition.operation_limit(limit);
         self
     }
 
-    /// Time that a session of this flow waits for an answer, unless its start says otherwise.
+    /// Sets the inactivity timeout of sessions whose start sets none.
     pub fn waits(mut self, duration: Duration) -> Self {
         self.definition = self.definition.waits(duration);
         self
     }
 
-    /// The name it is started by.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.definition.name()
     }
 
-    /// The schema of its arguments as a tool.
+    /// Returns the schema of its arguments as a tool.
     pub(crate) fn input_schema(&self) -> Value {
         let mut schema = Map::new();
         schema.insert("type".to_owned(), "object".into());
         schema.extend(self.schema.clone());
         schema.entry("properties").or_insert_with(|| json!({}));
         if self.refuses_unknown {
-            // A type that takes more than its members says so itself.
+            // A parameter type with further members has set this itself.
             schema.entry("additionalProperties").or_insert(Value::Bool(false));
         }
         Value::Object(schema)
     }
 }
 
-/// What says in a schema which values are meant.
+/// Keywords that give a schema a type.
 const TYPED_BY: [&str; 6] = ["type", "anyOf", "oneOf", "enum", "const", "$ref"];
 
-/// What flows can be offered from: one, several, or what `flows![…]` lists.
+/// Conversion to a list of flows: one, several, or `flows![…]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a flow",
     note = "mark the function with `#[flow]` and list it by name: `.flows(flows![register])`"
 )]
 pub trait IntoFlows {
-    /// The flows, in the order they are to be listed.
+    /// Returns the flows in the order they are listed.
     fn into_flows(self) -> Vec<OfferedFlow>;
 }
 

@@ -1,12 +1,12 @@
-//! A flow called as a tool, in the form its caller can take (C-06, INT-100).
+//! Flows called by `tools/call`: in rounds, by elicitation, or with arguments only (C-06, INT-100).
 
-mod carried;
 mod form;
 mod output;
 mod rounds;
 
 use mcp_flow_engine::{
-    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Response, Standing, Start, View,
+    AnswerReply, AnswerRequest, Engine, EngineError, Notice, OpenQuestion, SessionStatus,
+    StartRequest, View,
 };
 use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
@@ -15,21 +15,21 @@ use mcp_flow_server::ask::Capability;
 use mcp_flow_server::input::InputRequired;
 use mcp_flow_server::tool::{Violation as Argument, reject_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
-use mcp_flow_session::{Owner, SessionId, Violation};
+use mcp_flow_session::{InvalidAnswer, Owner, SessionId};
 use serde_json::{Map, Value};
 
-use crate::fault::{not_started, refused};
+use crate::fault::{engine_error, not_started};
 use crate::interaction::{Interaction, owner};
 use form::Form;
 pub(crate) use output::Unanswered;
 
-/// Calls a flow: by rounds or forms if the client can do that, with what was given if not.
+/// Calls a flow: in rounds or by elicitation if the client supports it, else with the arguments only.
 pub(crate) async fn call(
     interaction: Interaction,
     flow: String,
     context: Context,
     arguments: Map<String, Value>,
-) -> Called {
+) -> CallResult {
     let call = Call {
         interaction: interaction.clone(),
         engine: interaction.engine().clone(),
@@ -38,34 +38,31 @@ pub(crate) async fn call(
         flow,
         context,
     };
-    call.engine.run();
+    call.engine.start_maintenance();
     let called = match (call.context.takes_rounds(), call.can_show_forms()) {
-        (true, true) => match &interaction.inner.stateless {
-            Some(sessions) => call.by_tokens(sessions).await,
-            None => call.by_rounds().await,
-        },
-        (false, true) => call.by_forms().await,
-        (_, false) => call.all_at_once().await,
+        (true, true) => call.by_rounds().await,
+        (false, true) => call.by_elicitation().await,
+        (_, false) => call.with_arguments_only().await,
     };
-    called.unwrap_or_else(|refused| refused)
+    called.unwrap_or_else(|error| error)
 }
 
-/// How a call is answered.
-pub(crate) enum Called {
+/// Result of a call.
+pub(crate) enum CallResult {
     Done(Box<ToolOutput>),
     Asks(InputRequired),
     Refused(RpcError),
-    /// One of the values given upfront breaks the rules of its question.
-    Wrong(Argument),
+    /// An argument violates the rules of its question.
+    InvalidArgument(Argument),
 }
 
-impl IntoToolOutput for Called {
+impl IntoToolOutput for CallResult {
     fn into_tool_output(self) -> ToolOutput {
         match self {
             Self::Done(output) => *output,
             Self::Asks(asks) => asks.into_tool_output(),
             Self::Refused(error) => ToolOutput::failure(format!("{error:?}")),
-            Self::Wrong(argument) => ToolOutput::failure(argument.sentence),
+            Self::InvalidArgument(argument) => ToolOutput::failure(argument.sentence),
         }
     }
 
@@ -74,18 +71,18 @@ impl IntoToolOutput for Called {
             Self::Done(output) => context.reply_output(&output),
             Self::Asks(asks) => asks.reply(context),
             Self::Refused(error) => Err(error),
-            Self::Wrong(argument) => reject_arguments(context, &[argument]),
+            Self::InvalidArgument(argument) => reject_arguments(context, &[argument]),
         }
     }
 }
 
-impl From<RpcError> for Called {
+impl From<RpcError> for CallResult {
     fn from(error: RpcError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<ToolOutput> for Called {
+impl From<ToolOutput> for CallResult {
     fn from(output: ToolOutput) -> Self {
         Self::Done(Box::new(output))
     }
@@ -101,11 +98,11 @@ struct Call {
     context: Context,
 }
 
-/// What somebody said to a question.
-enum Said {
-    /// This. It is still to be checked.
-    Answer(Value),
-    /// That they will not answer.
+/// Answer of a user to a form.
+enum FormAnswer {
+    /// A value, not yet validated.
+    Value(Value),
+    /// The user declined to answer.
     Declined,
 }
 
@@ -114,27 +111,27 @@ impl Call {
         self.may_ask() && self.context.client_can(Capability::ElicitationForm)
     }
 
-    /// Returns whether conversations are switched on.
+    /// Returns whether interaction is enabled.
     fn may_ask(&self) -> bool {
         self.interaction.inner.is_enabled
     }
 
-    /// Asks by one form after another while the call waits.
-    async fn by_forms(&self) -> Result<Called, Called> {
+    /// Asks by `elicitation/create` while the call waits.
+    async fn by_elicitation(&self) -> Result<CallResult, CallResult> {
         let mut view = self.start().await?;
-        let unfinished = self.ends_with_call(view.id);
+        let unfinished = self.cancel_on_drop(view.id);
         let output = loop {
-            let open = match self.settled(view).await?.standing {
-                Standing::Ended(ended) => break output::of(&ended),
-                Standing::Waiting(open) => open,
-                Standing::Working(_) => return Err(RpcError::internal().into()),
+            let open = match self.settled(view).await?.status {
+                SessionStatus::Ended(ended) => break output::of(&ended),
+                SessionStatus::Waiting(open) => open,
+                SessionStatus::Working(_) => return Err(RpcError::internal().into()),
             };
             match self.ask_by_form(&open).await? {
-                Ok(Said::Answer(value)) => {
-                    let response = Response::from(value).for_turn(open.turn);
+                Ok(FormAnswer::Value(value)) => {
+                    let response = AnswerRequest::from(value).for_turn(open.turn);
                     view = self.answer(unfinished.id, response).await?.view().clone();
                 }
-                Ok(Said::Declined) => {
+                Ok(FormAnswer::Declined) => {
                     unfinished.end(DECLINED).await;
                     return Ok(output::declined(&open.key).into());
                 }
@@ -148,32 +145,35 @@ impl Call {
         Ok(output.into())
     }
 
-    /// Shows a form. The inner error is the call's result where the client could not be asked.
-    async fn ask_by_form(&self, open: &OpenQuestion) -> Result<Result<Said, ToolOutput>, RpcError> {
+    /// Asks by a form. The inner error is the result of the call if the client could not be asked.
+    async fn ask_by_form(
+        &self,
+        open: &OpenQuestion,
+    ) -> Result<Result<FormAnswer, ToolOutput>, RpcError> {
         let form = Form::of(open)?;
         let params = form.params(self.context.revision())?;
         let limit = self.context.limits().answer_time;
         let client = self.context.client();
         let asked = client.request_within(limit, method::ELICITATION_CREATE, &params).await;
         Ok(match asked {
-            Ok(result) => Ok(form.said(result)),
+            Ok(result) => Ok(form.answer(result)),
             Err(error) => {
-                let message = format!("`{}` could not be asked: {error}", open.key);
+                let message = format!("`{}` cannot be asked: {error}", open.key);
                 Err(ToolOutput::failure(message))
             }
         })
     }
 
-    /// Runs with what was given, and says what is missing.
-    async fn all_at_once(&self) -> Result<Called, Called> {
+    /// Runs with the arguments, and reports which values are missing.
+    async fn with_arguments_only(&self) -> Result<CallResult, CallResult> {
         let view = self.start().await?;
-        let unfinished = self.ends_with_call(view.id);
-        match self.settled(view).await?.standing {
-            Standing::Ended(ended) => {
+        let unfinished = self.cancel_on_drop(view.id);
+        match self.settled(view).await?.status {
+            SessionStatus::Ended(ended) => {
                 unfinished.disarm();
                 Ok(output::of(&ended).into())
             }
-            Standing::Waiting(open) => {
+            SessionStatus::Waiting(open) => {
                 unfinished.end("a value was missing").await;
                 let offered = self.interaction.inner.flows.get(&self.flow);
                 let definition = self.engine.flow(&self.flow);
@@ -185,59 +185,63 @@ impl Call {
                 if !self.may_ask() || !self.context.takes_rounds() {
                     return Ok(missing.into_output().into());
                 }
-                // Whoever calls by rounds can be asked, if only it says so (C-06).
+                // A client of this revision could be asked if it declared elicitation (C-06).
                 let details = missing.message().to_owned();
                 let error = missing.into_error(MISSING_CLIENT_CAPABILITY).details(details);
                 let needed = Capability::ElicitationForm.declaration();
                 let error = error.message("The server needs the client to declare elicitation");
                 Err(error.with("requiredCapabilities", needed).into())
             }
-            Standing::Working(_) => Err(RpcError::internal().into()),
+            SessionStatus::Working(_) => Err(RpcError::internal().into()),
         }
     }
 
-    async fn start(&self) -> Result<View, Called> {
-        self.engine.start(self.beginning()).await.map_err(|error| self.cannot_start(error))
+    async fn start(&self) -> Result<View, CallResult> {
+        self.engine.start(self.start_request()).await.map_err(|error| self.cannot_start(error))
     }
 
-    fn beginning(&self) -> Start {
-        Start::new(self.flow.as_str(), self.owner.clone())
+    fn start_request(&self) -> StartRequest {
+        StartRequest::new(self.flow.as_str(), self.owner.clone())
             .params(self.arguments.clone())
             .default_inactivity(self.interaction.inner.call_inactivity)
     }
 
-    /// What was given upfront are arguments, and is refused as arguments are (C-31).
-    fn cannot_start(&self, error: EngineError) -> Called {
+    /// The error of a start. Values given upfront are arguments, and rejected like those (C-31).
+    fn cannot_start(&self, error: EngineError) -> CallResult {
         match error {
             EngineError::InvalidParams { key, violation } => {
-                let Violation { error, suggestion } = violation;
-                let wrong = if key.is_empty() { error } else { format!("{key}: {error}") };
+                let InvalidAnswer { error, suggestion } = violation;
+                let message = if key.is_empty() { error } else { format!("{key}: {error}") };
                 let sentence = match suggestion {
-                    Some(suggestion) => format!("{wrong}. {suggestion}"),
-                    None => wrong,
+                    Some(suggestion) => format!("{message}. {suggestion}"),
+                    None => message,
                 };
-                Called::Wrong(Argument::named(&key, sentence))
+                CallResult::InvalidArgument(Argument::named(&key, sentence))
             }
-            error => Called::Refused(not_started(&self.flow, &error)),
+            error => CallResult::Refused(not_started(&self.flow, &error)),
         }
     }
 
-    async fn answer(&self, id: SessionId, response: Response) -> Result<Answered, RpcError> {
-        let answered = self.engine.respond(id, &self.owner, response).await;
-        answered.map_err(|error| refused(&id.to_string(), &error))
+    async fn answer(
+        &self,
+        id: SessionId,
+        response: AnswerRequest,
+    ) -> Result<AnswerReply, RpcError> {
+        let replied = self.engine.respond(id, &self.owner, response).await;
+        replied.map_err(|error| engine_error(&id.to_string(), &error))
     }
 
-    /// Waits until the flow asks or ends, passing on how far it has come.
+    /// Waits until the flow asks or ends, and forwards its progress.
     async fn settled(&self, view: View) -> Result<View, RpcError> {
-        if !matches!(view.standing, Standing::Working(_)) {
+        if !matches!(view.status, SessionStatus::Working(_)) {
             return Ok(view);
         }
         let id = view.id;
-        let failed = |error| refused(&id.to_string(), &error);
+        let failed = |error| engine_error(&id.to_string(), &error);
         let mut notices = self.engine.subscribe(id, &self.owner).await.map_err(failed)?;
         loop {
             let view = self.engine.view(id, &self.owner).await.map_err(failed)?;
-            if !matches!(view.standing, Standing::Working(_)) {
+            if !matches!(view.status, SessionStatus::Working(_)) {
                 return Ok(view);
             }
             while let Some(Notice::Progress(progress)) = notices.next().await {
@@ -247,41 +251,41 @@ impl Call {
         }
     }
 
-    /// Ends the session if the call ends before it: nobody else knows of it.
-    fn ends_with_call(&self, id: SessionId) -> Unfinished {
+    /// Cancels the session if the call ends before it, since nobody else knows of it.
+    fn cancel_on_drop(&self, id: SessionId) -> CancelOnDrop {
         let (engine, owner) = (self.engine.clone(), self.owner.clone());
-        Unfinished { engine, owner, id, is_armed: true }
+        CancelOnDrop { engine, owner, id, is_armed: true }
     }
 }
 
-/// A session that is not to outlive its call.
-struct Unfinished {
+/// Cancels a session on drop, unless disarmed.
+struct CancelOnDrop {
     engine: Engine,
     owner: Owner,
     id: SessionId,
     is_armed: bool,
 }
 
-impl Unfinished {
-    /// It may go on, or is over.
+impl CancelOnDrop {
+    /// Lets the session live on, or leaves one that has ended.
     fn disarm(mut self) {
         self.is_armed = false;
     }
 
     async fn end(mut self, reason: &str) {
         self.is_armed = false;
-        // It may be over already, which is as well.
+        // Fails if it has ended already.
         let _ = self.engine.cancel(self.id, &self.owner, Some(reason.to_owned())).await;
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_armed {
             let (engine, owner, id) = (self.engine.clone(), self.owner.clone(), self.id);
             runtime.spawn(async move {
-                let reason = Some("the call it belonged to is over".to_owned());
+                let reason = Some("the call it belonged to has ended".to_owned());
                 let _ = engine.cancel(id, &owner, reason).await;
             });
         }
@@ -289,25 +293,27 @@ impl Drop for Unfinished {
 }
 
 impl Form {
-    /// What the person said by this form.
-    fn said(&self, result: ElicitResult) -> Said {
+    /// Converts the result of elicitation to an answer.
+    fn answer(&self, result: ElicitResult) -> FormAnswer {
         match result.action {
-            ElicitAction::Accept => Said::Answer(self.value(result.content.unwrap_or_default())),
-            ElicitAction::Decline | ElicitAction::Cancel => Said::Declined,
+            ElicitAction::Accept => {
+                FormAnswer::Value(self.value(result.content.unwrap_or_default()))
+            }
+            ElicitAction::Decline | ElicitAction::Cancel => FormAnswer::Declined,
         }
     }
 }
 
-/// What was wrong with the last answer, and the question again.
-fn question_again(message: &str, violation: Option<&Violation>) -> String {
+/// The message of a question, after the violation by the last answer.
+fn message_with_violation(message: &str, violation: Option<&InvalidAnswer>) -> String {
     match violation {
         None => message.to_owned(),
-        Some(Violation { error, suggestion: None }) => format!("{error}.\n{message}"),
-        Some(Violation { error, suggestion: Some(suggestion) }) => {
+        Some(InvalidAnswer { error, suggestion: None }) => format!("{error}.\n{message}"),
+        Some(InvalidAnswer { error, suggestion: Some(suggestion) }) => {
             format!("{error}. {suggestion}.\n{message}")
         }
     }
 }
 
-/// Why a session ended whose question nobody would answer.
+/// Reason of cancelling a session whose question was declined.
 const DECLINED: &str = "the user declined to answer";

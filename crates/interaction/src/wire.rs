@@ -1,28 +1,28 @@
-//! The JSON that sessions are told in.
+//! JSON encoding of sessions.
 
-use mcp_flow_engine::{OpenQuestion, Standing, View};
+use mcp_flow_engine::{OpenQuestion, SessionStatus, View};
 use mcp_flow_proto::Revision;
-use mcp_flow_session::event::{Ended, Ending};
-use mcp_flow_session::prompt::{Progress, Prompt};
-use mcp_flow_session::session::Turn;
-use mcp_flow_session::{Session, SessionId, State, Violation};
+use mcp_flow_session::event::{Ending, SessionEnded};
+use mcp_flow_session::prompt::{FlowProgress, Prompt};
+use mcp_flow_session::session::AnsweredTurn;
+use mcp_flow_session::{InvalidAnswer, Session, SessionId, State};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::fault::{fault_name, limit_name};
 
-/// A question as clients see it, with what was wrong with the last answer (INT-077).
+/// Encodes a question, with the violation by the last answer (INT-077).
 ///
-/// Its key and turn are in its metadata, for clients that answer from a list.
+/// Its metadata has key and turn, for clients that answer from a list.
 pub(crate) fn prompt(open: &OpenQuestion) -> Value {
     question(&open.key, open.turn, &open.prompt, open.violation.as_ref())
 }
 
-fn question(key: &str, turn: u32, prompt: &Prompt, violation: Option<&Violation>) -> Value {
-    plain(&Question::new(key, turn, prompt, violation))
+fn question(key: &str, turn: u32, prompt: &Prompt, violation: Option<&InvalidAnswer>) -> Value {
+    to_value(&Question::new(key, turn, prompt, violation))
 }
 
-/// A question, written without a detour.
+/// A question that is serialized without an intermediate value.
 #[derive(Serialize)]
 struct Question<'a> {
     #[serde(flatten)]
@@ -46,7 +46,7 @@ impl<'a> Question<'a> {
         key: &'a str,
         turn_id: u32,
         prompt: &'a Prompt,
-        violation: Option<&'a Violation>,
+        violation: Option<&'a InvalidAnswer>,
     ) -> Self {
         let error = violation.map(|violation| violation.error.as_str());
         let suggestion = violation.and_then(|violation| violation.suggestion.as_deref());
@@ -54,9 +54,9 @@ impl<'a> Question<'a> {
     }
 }
 
-fn plain(told: &impl Serialize) -> Value {
-    // Prompts are made of texts, numbers and JSON values, all of which JSON can say.
-    serde_json::to_value(told).unwrap_or_default()
+fn to_value(encoded: &impl Serialize) -> Value {
+    // Cannot fail: prompts have only string keys.
+    serde_json::to_value(encoded).unwrap_or_default()
 }
 
 /// Params of `interaction.prompt`.
@@ -64,26 +64,25 @@ pub(crate) fn prompt_params(id: SessionId, open: &OpenQuestion) -> Value {
     with_progress(json!({"sessionId": id, "prompt": prompt(open)}), open.progress.as_ref())
 }
 
-/// Params of `interaction.continue` that bring a question.
+/// Params of `interaction.continue` with a question.
 pub(crate) fn continue_params(id: SessionId, open: &OpenQuestion) -> Value {
     with_progress(json!({"sessionId": id, "nextPrompt": prompt(open)}), open.progress.as_ref())
 }
 
-/// Params of `interaction.continue` that say how far the work has come.
-pub(crate) fn progress_params(id: SessionId, progress: &Progress) -> Value {
+/// Params of `interaction.continue` with progress.
+pub(crate) fn progress_params(id: SessionId, progress: &FlowProgress) -> Value {
     with_progress(json!({"sessionId": id}), Some(progress))
 }
 
 /// Params of `interaction.complete`; none for a session that ended without a result.
-pub(crate) fn complete_params(id: SessionId, ended: &Ended) -> Option<Value> {
+pub(crate) fn complete_params(id: SessionId, ended: &SessionEnded) -> Option<Value> {
     let mut params = completion(ended)?;
     params["sessionId"] = id.to_string().into();
     Some(params)
 }
 
-/// How a session ended, for those who wait for it: `{result, summary}`. One that was cancelled or
-/// has expired has no result, and whoever asks about it is told so.
-pub(crate) fn completion(ended: &Ended) -> Option<Value> {
+/// Encodes the result of a session as `{result, summary}`; none if it was cancelled or has expired.
+pub(crate) fn completion(ended: &SessionEnded) -> Option<Value> {
     match &ended.ending {
         Ending::Completed { success, data, summary } => {
             let summary = summary.as_deref().unwrap_or(match success {
@@ -103,7 +102,7 @@ pub(crate) fn completion(ended: &Ended) -> Option<Value> {
     }
 }
 
-/// A result is an object on the wire, whatever the flow gives.
+/// Wraps a result in an object, unless it is one.
 pub(crate) fn object(data: &Value) -> Value {
     match data {
         Value::Object(_) => data.clone(),
@@ -112,9 +111,9 @@ pub(crate) fn object(data: &Value) -> Value {
     }
 }
 
-/// That an answer was taken and what comes next, for clients that are not sent requests (C-06).
+/// Result of an accepted answer with inline delivery (C-06).
 ///
-/// This is what most turns are answered with, so it is written without a detour.
+/// The most frequent result, so it is serialized without an intermediate value.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Accepted<'a> {
@@ -143,13 +142,13 @@ enum Next<'a> {
 
 impl<'a> Accepted<'a> {
     pub(crate) fn new(view: &'a View, revision: Revision) -> Self {
-        let next = match &view.standing {
-            Standing::Waiting(OpenQuestion { turn, key, prompt, progress, violation, .. }) => {
-                Next::Asked {
-                    prompt: Question::new(key, *turn, prompt, violation.as_ref()),
-                    progress: progress.as_ref().map(progress_value),
-                }
-            }
+        let next = match &view.status {
+            SessionStatus::Waiting(OpenQuestion {
+                turn, key, prompt, progress, violation, ..
+            }) => Next::Asked {
+                prompt: Question::new(key, *turn, prompt, violation.as_ref()),
+                progress: progress.as_ref().map(progress_value),
+            },
             _ => Next::Other(next(view)),
         };
         let result_type = revision.is_stateless().then_some("complete");
@@ -157,14 +156,16 @@ impl<'a> Accepted<'a> {
     }
 }
 
-/// What comes next, for clients that are not sent requests (C-06).
+/// Encodes what is next, for inline delivery (C-06).
 pub(crate) fn next(view: &View) -> Value {
-    match &view.standing {
-        Standing::Waiting(open) => {
+    match &view.status {
+        SessionStatus::Waiting(open) => {
             with_progress(json!({"prompt": prompt(open)}), open.progress.as_ref())
         }
-        Standing::Working(progress) => with_progress(json!({"pending": true}), progress.as_ref()),
-        Standing::Ended(ended) => match completion(ended) {
+        SessionStatus::Working(progress) => {
+            with_progress(json!({"pending": true}), progress.as_ref())
+        }
+        SessionStatus::Ended(ended) => match completion(ended) {
             Some(complete) => json!({"complete": complete}),
             None => json!({"complete": {
                 "result": {"success": false, "data": {}},
@@ -174,14 +175,14 @@ pub(crate) fn next(view: &View) -> Value {
     }
 }
 
-fn with_progress(mut value: Value, progress: Option<&Progress>) -> Value {
+fn with_progress(mut value: Value, progress: Option<&FlowProgress>) -> Value {
     if let Some(progress) = progress {
         value["progress"] = progress_value(progress);
     }
     value
 }
 
-fn progress_value(Progress { current, total, message }: &Progress) -> Value {
+fn progress_value(FlowProgress { current, total, message }: &FlowProgress) -> Value {
     let mut wire = json!({"current": number(*current), "total": number(*total)});
     if let Some(message) = message {
         wire["message"] = message.as_str().into();
@@ -189,7 +190,7 @@ fn progress_value(Progress { current, total, message }: &Progress) -> Value {
     wire
 }
 
-/// A whole number is written without a point.
+/// Encodes an integral number without a decimal point.
 fn number(float: f64) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     match float.fract() == 0.0 && float.abs() < 9.0e15 {
@@ -198,13 +199,13 @@ fn number(float: f64) -> Value {
     }
 }
 
-/// What was wrong with an answer (INT-040).
-pub(crate) fn rejection(violation: &Violation) -> Value {
+/// Encodes the violation by an answer (INT-040).
+pub(crate) fn rejection(violation: &InvalidAnswer) -> Value {
     let suggestion = violation.suggestion.as_deref().unwrap_or("Send a value that fits the prompt");
     json!({"valid": false, "error": violation.error, "suggestion": suggestion})
 }
 
-/// The whole of a session (INT-056 to INT-060); of one that is over, what may still be known.
+/// Encodes the state of a session (INT-056 to INT-060); of one that has ended, its tombstone.
 pub(crate) fn state(id: SessionId, session: &Session) -> Value {
     let history: Vec<_> =
         session.history.iter().enumerate().map(|(number, turn)| past(number, turn)).collect();
@@ -227,8 +228,8 @@ pub(crate) fn state(id: SessionId, session: &Session) -> Value {
     value
 }
 
-fn past(number: usize, turn: &Turn) -> Value {
-    let Turn { asked, answered } = turn;
+fn past(number: usize, turn: &AnsweredTurn) -> Value {
+    let AnsweredTurn { asked, answered } = turn;
     let at = answered.timestamp.unwrap_or(answered.at);
     let mut response = json!({"value": answered.value, "timestamp": at});
     if !answered.metadata.is_empty() {
@@ -237,7 +238,7 @@ fn past(number: usize, turn: &Turn) -> Value {
     json!({
         "turnId": number,
         "key": asked.key,
-        "prompt": plain(&*asked.prompt),
+        "prompt": to_value(&*asked.prompt),
         "response": response,
         "timestamp": answered.at,
     })
@@ -285,7 +286,7 @@ fn metadata(session: &Session) -> Map<String, Value> {
     metadata
 }
 
-/// One session in a list, as `interaction.list` tells of it.
+/// Encodes one session as in `interaction.list`.
 pub fn listed(listed: &mcp_flow_session::store::Listed) -> Value {
     let summary = &listed.summary;
     let mut value = json!({

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::Limits;
+use mcp_flow_engine::SessionLimits;
 use mcp_flow_interaction::{InteractionBuilder, fault};
 use mcp_flow_proto::Revision;
 use mcp_flow_testkit::Peer;
@@ -128,13 +128,18 @@ impl Example {
 }
 
 fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
-    let patience = Duration::from_secs(30);
+    let timeout = Duration::from_secs(30);
     match mode {
         "stateless" => flows.stateless(keys(), Some(guard())),
         "slow" => flows
-            .limits(Limits { operation: Duration::from_millis(10), ..Limits::default() })
-            .patience(patience, patience),
-        "limited" => flows.limits(Limits { sessions_per_owner: 1, ..Limits::default() }),
+            .limits(SessionLimits {
+                operation: Duration::from_millis(10),
+                ..SessionLimits::default()
+            })
+            .response_timeouts(timeout, timeout),
+        "limited" => {
+            flows.limits(SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() })
+        }
         "" | "early" | "inline" => flows,
         other => panic!("no server is known for {other:?}"),
     }

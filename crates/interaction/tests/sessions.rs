@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mcp_flow_engine::{Clock, Limits};
+use mcp_flow_engine::{Clock, SessionLimits};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Principal};
@@ -80,8 +80,8 @@ async fn answers_and_cancels_at_once_leave_one_story() {
 #[tokio::test]
 async fn a_cancelled_start_leaves_nothing_running() {
     // It must not be answered before it is cancelled.
-    let patience = Duration::from_secs(600);
-    let fixture = Fixture::interactive_with(|flows| flows.patience(patience, patience));
+    let timeout = Duration::from_secs(600);
+    let fixture = Fixture::interactive_with(|flows| flows.response_timeouts(timeout, timeout));
     let mut peer = connect(&fixture, "ada").await;
     let id = peer.ask("interaction.start", json!({"toolName": "thinks"}));
     fixture.gate.until_waiting(1).await;
@@ -162,7 +162,8 @@ async fn a_session_expires_after_a_warning() {
 #[tokio::test]
 async fn limits_are_told() {
     let rate = mcp_flow_engine::Rate { burst: 1, per_second: 0.001 };
-    let limits = Limits { sessions_per_owner: 2, rate: Some(rate), ..Limits::default() };
+    let limits =
+        SessionLimits { sessions_per_owner: 2, rate: Some(rate), ..SessionLimits::default() };
     let fixture = Fixture::interactive_with(|flows| flows.limits(limits));
     let mut peer = connect(&fixture, "ada").await;
     let first = start(&mut peer, "simple").await["sessionId"].clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::Limits;
+use mcp_flow_engine::SessionLimits;
 use mcp_flow_interaction::InteractionBuilder;
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
@@ -20,7 +20,7 @@ use crate::sessions::guard;
 #[tokio::test(start_paused = true)]
 async fn a_step_that_takes_too_long_is_named() {
     let fixture = Fixture::interactive_with(|flows| {
-        flows.limits(short()).patience(Duration::from_secs(60), Duration::from_secs(60))
+        flows.limits(short()).response_timeouts(Duration::from_secs(60), Duration::from_secs(60))
     });
     let mut peer = connect(&fixture).await;
     let id = start(&mut peer).await["sessionId"].clone();
@@ -81,12 +81,12 @@ fn is_timeout(reply: &Value, operation: &str, state: &str) {
     assert_eq!(error["data"]["sessionState"], state, "{reply}");
 }
 
-fn short() -> Limits {
+fn short() -> SessionLimits {
     limits(Duration::from_secs(1))
 }
 
-fn limits(operation: Duration) -> Limits {
-    Limits { operation, ..Limits::default() }
+fn limits(operation: Duration) -> SessionLimits {
+    SessionLimits { operation, ..SessionLimits::default() }
 }
 
 fn stateless(flows: InteractionBuilder, guard: Option<Arc<dyn ReplayGuard>>) -> InteractionBuilder {

@@ -1,32 +1,31 @@
-//! Signed messages: what shows that a message came as it was sent, from whom it should, and once.
+//! Signed messages: integrity, origin, order and replay protection.
 //!
-//! Two ends that share a [`KeyRing`] put every message into an envelope. The bytes of the message
-//! are not touched, so nothing needs a canonical form, and whoever opens an envelope gets a part of
-//! what came, without a copy. [`Caller`] is the client's end, [`Channels`] the server's.
+//! Two peers that share a [`KeyRing`] put every message into an envelope. The bytes of the message
+//! stay as they are, so no canonical form is needed, and opening an envelope returns a slice of the
+//! frame without a copy. [`ClientChannel`] is the client's side, [`ServerChannels`] the server's.
 //!
 //! # Form
 //!
-//! In JSON `{"signed":"…","message":…}`, in CBOR the same map, with no choice in how it is written.
-//! The text is made of lowercase hexadecimal numbers with points between:
+//! In JSON `{"signed":"…","message":…}`, in CBOR the same map, with exactly one encoding. The text
+//! consists of lowercase hexadecimal numbers separated by dots:
 //!
 //! | digits | what |
 //! |---|---|
-//! | 64 | HMAC-SHA-256 of everything behind this number, up to the end of the message |
+//! | 64 | HMAC-SHA-256 of everything after this number, up to the end of the message |
 //! | 1 | the version, 1 |
-//! | 1 | who made it: `c` for the client, `s` for the server |
-//! | 8 | which key: derived from the key itself |
-//! | 12 | when, in milliseconds since 1970 |
-//! | 32 | the channel: random, drawn by the client for each connection |
-//! | 16 | the sender: random, drawn by each end for each channel |
-//! | 16 | which message of this sender it is, counted from 0 |
+//! | 1 | side that signed it: `c` for the client, `s` for the server |
+//! | 8 | key id, derived from the key |
+//! | 12 | time of signing, in milliseconds since the Unix epoch |
+//! | 32 | channel id: random, chosen by the client for each connection |
+//! | 16 | sender id: random, chosen by each side for each channel |
+//! | 16 | sequence number of this sender, counted from 0 |
 //!
-//! The two ends use different keys, both derived from the one they share, so that nothing can be
-//! sent back to whom it came from. What a channel, a sender and a number are checked against is in
-//! [`Refused`].
+//! The two sides use different keys, both derived from the shared one, so that a message cannot be
+//! reflected to its sender. [`EnvelopeError`] lists the checks.
 
-mod caller;
-mod channels;
-mod numbers;
+mod client_channel;
+mod replay_window;
+mod server_channels;
 mod stamp;
 
 use std::sync::Arc;
@@ -37,36 +36,36 @@ use ring::hmac::{self, HMAC_SHA256};
 use crate::key::{Key, KeyId};
 use crate::key_ring::KeyRing;
 
-pub use caller::Caller;
-pub use channels::{Channel, Channels};
+pub use client_channel::ClientChannel;
+pub use server_channels::{ServerChannel, ServerChannels};
 pub use stamp::{ChannelId, SenderId, Side, Stamp};
 
-/// The keys of a ring, made ready for signing messages. Cheap to clone.
+/// HMAC keys derived from a key ring, for signing messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MessageKeys {
-    /// Never empty; the first signs.
-    keys: Arc<[Ready]>,
+    /// Never empty; the first one signs.
+    keys: Arc<[DerivedKeys]>,
 }
 
 #[derive(Debug)]
-struct Ready {
+struct DerivedKeys {
     id: KeyId,
     client: hmac::Key,
     server: hmac::Key,
 }
 
 impl MessageKeys {
-    /// The current key of the ring signs; what any of them has signed is believed.
+    /// Derives the keys of a ring: its current key signs, and all of them verify.
     pub fn new(ring: &KeyRing) -> Self {
-        let ready = |key: &Key| Ready {
+        let derive_keys = |key: &Key| DerivedKeys {
             id: key.id(),
             client: derive(key, b"client"),
             server: derive(key, b"server"),
         };
-        Self { keys: ring.keys().map(ready).collect() }
+        Self { keys: ring.keys().map(derive_keys).collect() }
     }
 
-    /// Puts what `frame` holds from `start` on into an envelope, there and then.
+    /// Wraps the message in `frame` from `start` on into an envelope, in place.
     ///
     /// ```
     /// use mcp_flow_seal::envelope::{MessageKeys, Side, Stamp};
@@ -96,35 +95,40 @@ impl MessageKeys {
         frame.extend_from_slice(form.close);
     }
 
-    /// Takes a message out of its envelope, if this side has made it as it is.
+    /// Opens an envelope and verifies that this side signed it.
     ///
-    /// Whether it is the one that should come now is for [`Caller`] and [`Channels`] to say.
-    pub fn open<'a>(&self, side: Side, frame: &'a [u8]) -> Result<(Stamp, &'a [u8]), Refused> {
+    /// Order and replay are checked by [`ClientChannel`] and [`ServerChannels`].
+    pub fn open<'a>(
+        &self,
+        side: Side,
+        frame: &'a [u8],
+    ) -> Result<(Stamp, &'a [u8]), EnvelopeError> {
         let form = [&JSON, &CBOR].into_iter().find(|form| frame.starts_with(form.open));
-        let form = form.ok_or(Refused::Unsigned)?;
-        let inside = frame[form.open.len()..].strip_suffix(form.close).ok_or(Refused::Changed)?;
-        let (mac, signed) = inside.split_at_checked(stamp::MAC).ok_or(Refused::Changed)?;
+        let form = form.ok_or(EnvelopeError::Unsigned)?;
+        let inside =
+            frame[form.open.len()..].strip_suffix(form.close).ok_or(EnvelopeError::Changed)?;
+        let (mac, signed) = inside.split_at_checked(stamp::MAC).ok_or(EnvelopeError::Changed)?;
         let front = stamp::TEXT - stamp::MAC;
-        let (text, rest) = signed.split_at_checked(front).ok_or(Refused::Changed)?;
-        let message = rest.strip_prefix(form.middle).ok_or(Refused::Changed)?;
-        let (stamp, made_by, id) = Stamp::read(text).ok_or(Refused::Changed)?;
+        let (text, rest) = signed.split_at_checked(front).ok_or(EnvelopeError::Changed)?;
+        let message = rest.strip_prefix(form.middle).ok_or(EnvelopeError::Changed)?;
+        let (stamp, made_by, id) = Stamp::read(text).ok_or(EnvelopeError::Changed)?;
         if made_by != side {
-            return Err(Refused::Reflected);
+            return Err(EnvelopeError::Reflected);
         }
-        let key = self.keys.iter().find(|key| key.id == id).ok_or(Refused::UnknownKey)?;
+        let key = self.keys.iter().find(|key| key.id == id).ok_or(EnvelopeError::UnknownKey)?;
         let mut tag = [0; 32];
-        stamp::read_hex(mac, &mut tag).ok_or(Refused::Changed)?;
-        hmac::verify(key.of(side), signed, &tag).map_err(|_| Refused::Changed)?;
+        stamp::read_hex(mac, &mut tag).ok_or(EnvelopeError::Changed)?;
+        hmac::verify(key.of(side), signed, &tag).map_err(|_| EnvelopeError::Changed)?;
         Ok((stamp, message))
     }
 }
 
-/// Whether a frame claims to be an envelope.
+/// Returns whether a frame has the form of an envelope.
 pub fn is_envelope(frame: &[u8]) -> bool {
     [&JSON, &CBOR].into_iter().any(|form| frame.starts_with(form.open))
 }
 
-impl Ready {
+impl DerivedKeys {
     fn of(&self, side: Side) -> &hmac::Key {
         match side {
             Side::Client => &self.client,
@@ -133,45 +137,45 @@ impl Ready {
     }
 }
 
-/// Why a message is not believed.
+/// Reason a signed message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
-    /// It is in no envelope.
+pub enum EnvelopeError {
+    /// It is not in an envelope.
     #[error("it is not signed")]
     Unsigned,
-    /// It is signed with a key that is not on the ring.
+    /// Its key is not on the ring.
     #[error("it is signed with a key that is not known here")]
     UnknownKey,
-    /// Something about it is not as it was signed.
+    /// It was modified after it was signed.
     #[error("it was changed on its way")]
     Changed,
-    /// It was made for the other direction.
+    /// It was signed for the other direction.
     #[error("it was sent back to where it came from")]
     Reflected,
-    /// It was signed too long ago, or too far ahead of the clock here.
+    /// Its time is too far from the local clock.
     #[error("it was signed too long ago, or the clocks of the two ends differ")]
     Stale,
-    /// It has come before, or so many after it that nobody knows any more.
+    /// It was received before, or is too old to tell.
     #[error("it has come before")]
     Repeated,
-    /// It is not the one whose turn it is.
+    /// Its sequence number is not the next one.
     #[error("it is number {came} where {expected} should come: one was held back, or taken away")]
     OutOfOrder {
-        /// The number that should have come.
+        /// Number that was expected.
         expected: u64,
-        /// The number that came.
+        /// Number that was received.
         came: u64,
     },
     /// It belongs to another connection.
     #[error("it belongs to another connection")]
     Foreign,
-    /// More channels are in use than are kept.
+    /// Too many channels are in use.
     #[error("too many signed connections were opened within a short time")]
     TooMany,
 }
 
-/// How an envelope is written: what stands before, between and behind.
+/// Encoding of an envelope: the bytes before, between and after its parts.
 struct Form {
     open: &'static [u8],
     middle: &'static [u8],
@@ -179,10 +183,10 @@ struct Form {
 }
 
 impl Form {
-    /// That of a message, by how the message itself begins.
+    /// Selects the encoding by the first byte of the message.
     fn of(message: &[u8]) -> &'static Self {
         match message.first() {
-            // A list or a map, which no message in JSON begins with.
+            // An array or a map in CBOR; no JSON message begins with these.
             Some(0x80..=0xbf) => &CBOR,
             _ => &JSON,
         }
@@ -191,17 +195,17 @@ impl Form {
 
 const JSON: Form = Form { open: b"{\"signed\":\"", middle: b"\",\"message\":", close: b"}" };
 
-/// A map of two; a text of as many bytes as a stamp has; a text of seven.
+/// A map of two; a string of the length of a stamp; a string of seven bytes.
 const CBOR: Form = Form { open: b"\xa2\x66signed\x78\x9d", middle: b"\x67message", close: b"" };
 
-/// The length that CBOR says in one byte.
+/// The length in the CBOR header above.
 const _: () = assert!(stamp::TEXT == 0x9d);
 
 fn derive(key: &Key, side: &'static [u8]) -> hmac::Key {
     let derived = Salt::new(HKDF_SHA256, b"mcp-flow message 1").extract(key.secret());
     let info = [side];
     let derived = derived.expand(&info, HMAC_SHA256);
-    hmac::Key::from(derived.expect("HKDF can make a key"))
+    hmac::Key::from(derived.expect("HKDF can derive a key"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Keys on disk.
+//! Key files.
 //!
-//! A key file is text: one key to a line, newest first, each 32 bytes in URL-safe base64; see
-//! [`KeyRing`]. It belongs to one user alone. Several processes may share one: who comes first
-//! makes it, and no one ever sees half of it.
+//! A key file is text: one key per line, newest first, each 32 bytes in URL-safe base64; see
+//! [`KeyRing`]. Only its owner can read it. Several processes may share one: the first creates it,
+//! atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::key::{BadKeys, Key};
 use crate::key_ring::KeyRing;
 
-/// Reads a key file, or makes one with this key if there is none.
+/// Reads a key file, or creates one with this key.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ pub fn load_or_create(path: &Path, key: Key) -> Result<KeyRing, KeyFileError> {
     let draft = Draft::write(path, &ring)?;
     match std::fs::hard_link(&draft.path, path) {
         Ok(()) => Ok(ring),
-        // Somebody was faster; what counts is theirs.
+        // Another process created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => load(path),
         Err(error) => Err(failed(path, error)),
     }
@@ -44,16 +44,14 @@ pub fn load_or_create(path: &Path, key: Key) -> Result<KeyRing, KeyFileError> {
 /// Reads a key file.
 pub fn load(path: &Path) -> Result<KeyRing, KeyFileError> {
     let file = File::open(path).map_err(|error| failed(path, error))?;
-    // Asked of what is open, which nobody can exchange between the question and the reading.
+    // Checked on the open file, so that it cannot be replaced between check and read.
     check_access(path, &file)?;
-    let mut text = Zeroizing::new(String::with_capacity(LONGEST_FILE));
-    file.take(LONGEST_FILE as u64)
-        .read_to_string(&mut text)
-        .map_err(|error| failed(path, error))?;
+    let mut text = Zeroizing::new(String::with_capacity(FILE_LIMIT));
+    file.take(FILE_LIMIT as u64).read_to_string(&mut text).map_err(|error| failed(path, error))?;
     text.parse().map_err(|error| KeyFileError::Bad { path: path.to_owned(), error })
 }
 
-/// Makes a new key the current one, and keeps so many of the newest in all.
+/// Makes a new key the current one, and keeps the newest `keep` keys.
 pub fn rotate(path: &Path, key: Key, keep: usize) -> Result<KeyRing, KeyFileError> {
     let mut ring = load(path)?;
     ring.rotate(key);
@@ -63,42 +61,42 @@ pub fn rotate(path: &Path, key: Key, keep: usize) -> Result<KeyRing, KeyFileErro
     Ok(ring)
 }
 
-/// Why a key file cannot be used.
+/// Reason a key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
     /// It cannot be read or written.
     #[error("the key file {} cannot be used", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What went wrong.
+        /// Cause.
         #[source]
         error: io::Error,
     },
-    /// Others can read it, so its keys are no secret.
+    /// Other users can read it, so its keys are not secret.
     #[error(
         "the key file {} can be read by others (mode {mode:03o}); run `chmod 600` on it, and if \
          others may have read it, remove it so that a new one is made",
         path.display()
     )]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Who may do what with it, by the last nine bits.
+        /// Its permission bits.
         mode: u32,
     },
-    /// What is in it are no keys.
+    /// Its content is not a list of keys.
     #[error("the key file {} cannot be used: {error}", path.display())]
     Bad {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         error: BadKeys,
     },
 }
 
-/// A complete file under a name of its own, removed when it is not needed any more.
+/// A complete temporary file, removed on drop.
 struct Draft {
     path: PathBuf,
 }
@@ -115,12 +113,12 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a rename it is gone already.
+        // After a rename there is nothing to remove.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Makes an empty file that only its owner can read, in the same folder as another.
+/// Creates an empty file that only its owner can read, in the directory of another.
 fn create_beside(target: &Path) -> Result<(PathBuf, File), KeyFileError> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let mut options = OpenOptions::new();
@@ -150,7 +148,7 @@ fn check_access(path: &Path, file: &File) -> Result<(), KeyFileError> {
     }
 }
 
-/// Elsewhere a file belongs to who made it, unless its folder says otherwise.
+/// Not checked elsewhere: the directory decides who can read a file.
 #[cfg(not(unix))]
 fn check_access(_: &Path, _: &File) -> Result<(), KeyFileError> {
     Ok(())
@@ -160,5 +158,5 @@ fn failed(path: &Path, error: io::Error) -> KeyFileError {
     KeyFileError::Io { path: path.to_owned(), error }
 }
 
-/// More than as many keys as a ring takes, with comments.
-const LONGEST_FILE: usize = 16 * 1024;
+/// More than a full ring with comments.
+const FILE_LIMIT: usize = 16 * 1024;

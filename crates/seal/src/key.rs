@@ -1,4 +1,4 @@
-//! One key, and how keys are written.
+//! Keys and their text form.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
-/// A secret of 32 bytes. It is wiped from memory when dropped and never shown.
+/// Secret key of 32 bytes. Wiped from memory on drop and never displayed.
 #[derive(Clone)]
 pub struct Key {
     secret: Zeroizing<[u8; Self::LENGTH]>,
     id: KeyId,
 }
 
-/// What a seal says about the key it was made with.
+/// Public id of a key.
 pub(crate) type KeyId = [u8; 4];
 
 impl Key {
-    /// How many bytes a key has.
+    /// Bytes of a key.
     pub const LENGTH: usize = 32;
 
-    /// A key from bytes that nobody can guess.
+    /// Creates a key from random bytes.
     pub fn from_bytes(secret: [u8; Self::LENGTH]) -> Self {
         let secret = Zeroizing::new(secret);
         let id = derive_id(secret.as_slice());
@@ -36,14 +36,14 @@ impl Key {
         &*self.secret
     }
 
-    /// The key as it stands in a file: 43 characters of URL-safe base64.
+    /// Returns the text form: 43 characters of URL-safe base64.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(URL_SAFE_NO_PAD.encode(self.secret()))
     }
 
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut secret = Zeroizing::new([0; Self::LENGTH]);
-        // One byte more, so that a text of a longer key does not pass for a shorter one.
+        // One byte more, so that a longer key is not truncated.
         let mut bytes = Zeroizing::new([0; Self::LENGTH + 1]);
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut *bytes).ok()?;
         if length != Self::LENGTH {
@@ -60,29 +60,29 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why a text holds no keys.
+/// Reason a text is not a list of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKeys {
     /// There is no key in it.
     #[error("there is no key; write one of 43 characters, 32 random bytes in URL-safe base64")]
     None,
-    /// One of them is none. Its text is not repeated here, since it may nearly be one.
+    /// One of them is malformed. Its text is not repeated: it may be a key with a typo.
     #[error("key {0} must be 43 characters, 32 bytes in URL-safe base64 without padding")]
     Malformed(usize),
-    /// There are more than a ring takes.
+    /// There are more keys than a ring holds.
     #[error("there are more than {0} keys; remove the oldest, which are last")]
     TooMany(usize),
 }
 
-/// The id is derived in a way of its own, so it says nothing about the seals made with the key.
+/// Derives the id with its own salt, so that it reveals nothing about seals of the key.
 fn derive_id(secret: &[u8]) -> KeyId {
     let mut id = KeyId::default();
     Salt::new(HKDF_SHA256, b"mcp-flow key id")
         .extract(secret)
         .expand(&[], IdLength)
         .and_then(|derived| derived.fill(&mut id))
-        .expect("HKDF can make four bytes");
+        .expect("HKDF can derive four bytes");
     id
 }
 

@@ -1,4 +1,4 @@
-//! Making seals and opening them.
+//! Key rings: sealing and opening.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -11,42 +11,42 @@ use zeroize::Zeroizing;
 
 use crate::key::{BadKeys, Key, KeyId};
 
-/// Keys: the current one, which makes seals, and older ones, whose seals are still opened.
+/// Ring of keys: the current one seals, and all of them open.
 ///
-/// As text it is one key after another, the current one first, set apart by white space or commas;
-/// a line that begins with `#` is a comment.
+/// As text: the keys, current one first, separated by white space or commas; a line that begins with
+/// `#` is a comment.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
-    /// Never empty; the first is the current one.
+    /// Never empty; the first one is the current key.
     keys: Vec<Key>,
 }
 
-/// What a seal is for and to what it is bound. It opens for the very same only.
+/// Purpose and associated data of a seal. It opens only with the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal<'a> {
-    /// Who uses it and what for, in a name of one's own, so that no seal serves for another.
+    /// Unique name of the use, so that a seal for one use does not open for another.
     pub purpose: &'static str,
-    /// What must be the same when it is opened, such as the name of a principal.
+    /// Associated data, such as the name of a principal.
     pub bound_to: &'a [u8],
 }
 
-/// Random bytes, drawn anew for each seal.
-pub type Salted = [u8; SALT];
+/// Random bytes, fresh for each seal.
+pub type SealRandom = [u8; SALT];
 
 impl KeyRing {
-    /// How many keys a ring holds at most.
-    pub const MOST: usize = 16;
+    /// Most keys of a ring.
+    pub const MAX_KEYS: usize = 16;
 
-    /// A ring of one key.
+    /// Creates a ring of one key.
     pub fn new(current: Key) -> Self {
         Self { keys: vec![current] }
     }
 
-    /// Makes a new key the current one. What the others have sealed still opens; the oldest one
-    /// beyond [`MOST`](Self::MOST) is forgotten.
+    /// Makes a new key the current one. Seals of the others still open; the oldest key beyond
+    /// [`MAX_KEYS`](Self::MAX_KEYS) is dropped.
     ///
     /// ```
-    /// # use mcp_flow_seal::{Key, KeyRing, Seal, Unsealed};
+    /// # use mcp_flow_seal::{Key, KeyRing, Seal, UnsealError};
     /// let mut ring = KeyRing::new(Key::from_bytes([1; 32]));
     /// let seal = Seal { purpose: "example", bound_to: b"" };
     /// let old = ring.seal(seal, None, b"content", [0; 24]);
@@ -55,43 +55,43 @@ impl KeyRing {
     /// assert!(ring.open(seal, 0, &old).is_ok());
     ///
     /// ring.keep(1);
-    /// assert_eq!(ring.open(seal, 0, &old), Err(Unsealed::UnknownKey));
+    /// assert_eq!(ring.open(seal, 0, &old), Err(UnsealError::UnknownKey));
     /// ```
     pub fn rotate(&mut self, current: Key) {
         self.keys.retain(|key| key.id() != current.id());
         self.keys.insert(0, current);
-        self.keys.truncate(Self::MOST);
+        self.keys.truncate(Self::MAX_KEYS);
     }
 
-    /// Forgets all but so many of the newest keys. The current one always stays.
+    /// Drops all but the newest keys. The current one always stays.
     pub fn keep(&mut self, newest: usize) {
         self.keys.truncate(newest.max(1));
     }
 
-    /// Seals content as text. It opens before `expires`, in seconds since 1970, or for good.
+    /// Seals content as text. It opens until `expires`, in seconds since the Unix epoch, if set.
     pub fn seal(
         &self,
         seal: Seal<'_>,
         expires: Option<u64>,
         content: &[u8],
-        random: Salted,
+        random: SealRandom,
     ) -> String {
         URL_SAFE_NO_PAD.encode(self.seal_bytes(seal, expires, content, random))
     }
 
-    /// Opens a sealed text at a time, in seconds since 1970.
-    pub fn open(&self, seal: Seal<'_>, now: u64, text: &str) -> Result<Vec<u8>, Unsealed> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| Unsealed::Malformed)?;
+    /// Opens a sealed text at a time, in seconds since the Unix epoch.
+    pub fn open(&self, seal: Seal<'_>, now: u64, text: &str) -> Result<Vec<u8>, UnsealError> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError::Malformed)?;
         self.open_bytes(seal, now, &bytes)
     }
 
-    /// As [`seal`](Self::seal), as bytes.
+    /// Seals content like [`seal`](Self::seal), as bytes.
     pub fn seal_bytes(
         &self,
         seal: Seal<'_>,
         expires: Option<u64>,
         content: &[u8],
-        random: Salted,
+        random: SealRandom,
     ) -> Vec<u8> {
         let key = &self.keys[0];
         let mut sealed = Vec::with_capacity(HEADER + SALT + content.len() + TAG);
@@ -108,25 +108,31 @@ impl KeyRing {
         sealed
     }
 
-    /// As [`open`](Self::open), for bytes.
-    pub fn open_bytes(&self, seal: Seal<'_>, now: u64, sealed: &[u8]) -> Result<Vec<u8>, Unsealed> {
-        let (front, content) = sealed.split_at_checked(HEADER + SALT).ok_or(Unsealed::Malformed)?;
+    /// Opens sealed bytes like [`open`](Self::open).
+    pub fn open_bytes(
+        &self,
+        seal: Seal<'_>,
+        now: u64,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, UnsealError> {
+        let (front, content) =
+            sealed.split_at_checked(HEADER + SALT).ok_or(UnsealError::Malformed)?;
         let (header, random) = front.split_at(HEADER);
         if header[0] != VERSION || content.len() < TAG {
-            return Err(Unsealed::Malformed);
+            return Err(UnsealError::Malformed);
         }
         let (id, expires) = header[1..].split_at(size_of::<KeyId>());
-        let key = self.keys.iter().find(|key| key.id() == id).ok_or(Unsealed::UnknownKey)?;
+        let key = self.keys.iter().find(|key| key.id() == id).ok_or(UnsealError::UnknownKey)?;
         let mut content = content.to_vec();
         let length = seal_key(key, random, seal.purpose)
             .open_in_place(nonce(), authenticated(header, seal), &mut content)
-            .map_err(|_| Unsealed::Forged)?
+            .map_err(|_| UnsealError::Forged)?
             .len();
         content.truncate(length);
         let expires = expires.try_into().map_or(0, u64::from_be_bytes);
-        // Only now: what a forger writes there is not worth an answer of its own.
+        // Checked after authentication: a forged expiry is reported as forged.
         if expires != NEVER && now >= expires {
-            return Err(Unsealed::Expired);
+            return Err(UnsealError::Expired);
         }
         Ok(content)
     }
@@ -139,12 +145,12 @@ impl KeyRing {
         self.keys.iter()
     }
 
-    /// The ring as it stands in a file.
+    /// Returns the text form.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(256 + 44 * self.keys.len()));
         text.push_str(EXPLANATION);
         for key in &self.keys {
-            writeln!(text, "{}", &*key.to_text()).expect("memory can be written to");
+            writeln!(text, "{}", &*key.to_text()).expect("writing to a string cannot fail");
         }
         text
     }
@@ -159,8 +165,8 @@ impl FromStr for KeyRing {
         let words = lines.flat_map(|line| line.split([',', ' ', '\t', '\r']));
         for (index, word) in words.filter(|word| !word.is_empty()).enumerate() {
             let key = Key::from_text(word).ok_or(BadKeys::Malformed(index + 1))?;
-            if keys.len() == Self::MOST {
-                return Err(BadKeys::TooMany(Self::MOST));
+            if keys.len() == Self::MAX_KEYS {
+                return Err(BadKeys::TooMany(Self::MAX_KEYS));
             }
             if keys.iter().all(|other| other.id() != key.id()) {
                 keys.push(key);
@@ -170,29 +176,29 @@ impl FromStr for KeyRing {
     }
 }
 
-/// Why a seal does not open.
+/// Reason a seal does not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unsealed {
-    /// It is no seal at all, or one of a version to come.
+pub enum UnsealError {
+    /// It is not a seal, or of an unknown version.
     #[error("this is not something that was sealed here")]
     Malformed,
-    /// It was made with a key that is not on the ring, perhaps no more.
+    /// Its key is not on the ring, perhaps because it was dropped.
     #[error("the key it was sealed with is not known here any more")]
     UnknownKey,
-    /// It was changed, or made for another purpose or bound to something else.
+    /// It was modified, or sealed for another purpose or other associated data.
     #[error("it was changed, or sealed for something else")]
     Forged,
-    /// Its time is over.
+    /// It has expired.
     #[error("it has expired")]
     Expired,
 }
 
-/// The key of one seal. Used once, so its nonce need not vary.
+/// Derives the key of one seal. It is used once, so the nonce is constant.
 fn seal_key(key: &Key, random: &[u8], purpose: &str) -> LessSafeKey {
     let derived = Salt::new(HKDF_SHA256, random).extract(key.secret());
     let info = [b"mcp-flow seal 1 ".as_slice(), purpose.as_bytes()];
-    let derived = derived.expand(&info, &AES_256_GCM).expect("HKDF can make a key");
+    let derived = derived.expand(&info, &AES_256_GCM).expect("HKDF can derive a key");
     LessSafeKey::new(UnboundKey::from(derived))
 }
 
@@ -200,8 +206,7 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// What is not hidden and still must not change. The header has one length, so the two cannot run
-/// into each other.
+/// Authenticated data. The header has a fixed length, so the concatenation is unambiguous.
 fn authenticated(header: &[u8], seal: Seal<'_>) -> Aad<Vec<u8>> {
     Aad::from([header, seal.bound_to].concat())
 }

@@ -1,14 +1,13 @@
-//! Sealed texts: what leaves the process, comes back later, and must be believed then.
+//! Authenticated encryption of values that leave the process and come back, and signed messages.
 //!
-//! A seal keeps what it holds secret and shows whether anything about it was changed. It is made
-//! for one purpose, bound to associated data such as the name of a principal, and may expire. A
-//! [`KeyRing`] makes and opens them; [`file`](mod@file) keeps one on disk. [`envelope`] signs the
-//! messages of a conversation.
+//! A seal encrypts and authenticates its content. It is made for one purpose, bound to associated
+//! data such as the name of a principal, and may expire. A [`KeyRing`] seals and opens;
+//! [`file`](mod@file) stores one on disk. [`envelope`] signs the messages of a connection.
 //!
-//! Nothing here looks at a clock or draws a random number: both come in as arguments.
+//! Nothing here reads a clock or generates random numbers: both are arguments.
 //!
 //! ```
-//! use mcp_flow_seal::{Key, KeyRing, Seal, Unsealed};
+//! use mcp_flow_seal::{Key, KeyRing, Seal, UnsealError};
 //!
 //! let ring = KeyRing::new(Key::from_bytes([7; 32]));
 //! let seal = Seal { purpose: "greeting", bound_to: b"alice" };
@@ -16,9 +15,9 @@
 //! let text = ring.seal(seal, Some(1_000), b"hello", [1; 24]);
 //! assert_eq!(ring.open(seal, 999, &text).unwrap(), b"hello");
 //!
-//! assert_eq!(ring.open(seal, 1_000, &text), Err(Unsealed::Expired));
+//! assert_eq!(ring.open(seal, 1_000, &text), Err(UnsealError::Expired));
 //! let foreign = Seal { bound_to: b"bob", ..seal };
-//! assert_eq!(ring.open(foreign, 0, &text), Err(Unsealed::Forged));
+//! assert_eq!(ring.open(foreign, 0, &text), Err(UnsealError::Forged));
 //! ```
 //!
 //! # Form
@@ -26,13 +25,13 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | the version, 1 |
-//! | 4 | which key: derived from the key itself |
-//! | 8 | when it expires, in seconds since 1970, most significant byte first; all ones for never |
-//! | 24 | random, different for each seal |
-//! | n + 16 | AES-256-GCM of the content, and its tag |
+//! | 4 | key id, derived from the key |
+//! | 8 | expiry in seconds since the Unix epoch, big-endian; all ones for never |
+//! | 24 | random bytes, fresh for each seal |
+//! | n + 16 | content encrypted with AES-256-GCM, and its tag |
 //!
 //! The key of each seal is derived by HKDF-SHA-256 from the ring's key, the random bytes and the
-//! purpose, so no two seals share one, and a ring's key may make any number of them. The first 13
+//! purpose, so no two seals share a key, and a ring's key can make any number of seals. The first 13
 //! bytes and the associated data are authenticated with the content. As text it is URL-safe base64
 //! without padding.
 
@@ -43,11 +42,11 @@ mod key_ring;
 mod sign;
 
 pub use key::{BadKeys, Key};
-pub use key_ring::{KeyRing, Salted, Seal, Unsealed};
+pub use key_ring::{KeyRing, Seal, SealRandom, UnsealError};
 
-/// The SHA-256 of several parts, none of which can run into the next.
+/// SHA-256 of several parts, each prefixed with its length, so that their boundaries count.
 ///
-/// For telling whether something is the same as before without keeping it.
+/// Identifies a value without storing it.
 ///
 /// ```
 /// assert_ne!(mcp_flow_seal::digest(&[b"ab", b"c"]), mcp_flow_seal::digest(&[b"a", b"bc"]));

@@ -1,16 +1,15 @@
-//! Signing what may be read but not changed.
+//! Signatures: authentication without encryption.
 
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::hmac::{self, HMAC_SHA256};
 
 use crate::key::Key;
-use crate::key_ring::{KeyRing, Unsealed};
+use crate::key_ring::{KeyRing, UnsealError};
 
 impl KeyRing {
-    /// Signs content with the current key: HMAC-SHA-256, with a key for this purpose alone.
+    /// Signs content with the current key: HMAC-SHA-256, with a key derived for the purpose.
     ///
-    /// Unlike a seal a signature hides nothing and never expires; what is signed says so itself if
-    /// it does.
+    /// Unlike a seal, a signature does not encrypt and has no expiry of its own.
     ///
     /// ```
     /// # use mcp_flow_seal::{Key, KeyRing};
@@ -25,18 +24,17 @@ impl KeyRing {
         tag.as_ref().try_into().expect("HMAC-SHA-256 has 32 bytes")
     }
 
-    /// Whether any key on the ring made this signature. Takes as long for a wrong one as for a
-    /// right one.
+    /// Verifies that a key on the ring made this signature, in constant time per key.
     pub fn verify(
         &self,
         purpose: &'static str,
         content: &[u8],
         signature: &[u8],
-    ) -> Result<(), Unsealed> {
+    ) -> Result<(), UnsealError> {
         let mut made = self
             .keys()
             .filter(|key| hmac::verify(&signing_key(key, purpose), content, signature).is_ok());
-        made.next().map(drop).ok_or(Unsealed::Forged)
+        made.next().map(drop).ok_or(UnsealError::Forged)
     }
 }
 
@@ -44,5 +42,5 @@ fn signing_key(key: &Key, purpose: &str) -> hmac::Key {
     let derived = Salt::new(HKDF_SHA256, b"mcp-flow sign 1").extract(key.secret());
     let info = [purpose.as_bytes()];
     let derived = derived.expand(&info, HMAC_SHA256);
-    hmac::Key::from(derived.expect("HKDF can make a key"))
+    hmac::Key::from(derived.expect("HKDF can derive a key"))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mcp_flow_seal::file::{KeyFileError, load, load_or_create, rotate};
-use mcp_flow_seal::{Key, KeyRing, Seal, Unsealed};
+use mcp_flow_seal::{Key, KeyRing, Seal, UnsealError};
 
 const SEAL: Seal<'_> = Seal { purpose: "test", bound_to: b"" };
 
@@ -28,7 +28,7 @@ fn a_rotation_keeps_what_it_is_told_to() {
         let kept = load(path).unwrap();
         assert_eq!(kept.open(SEAL, 0, &sealed(&third)).unwrap(), b"content");
         assert_eq!(kept.open(SEAL, 0, &sealed(&second)).unwrap(), b"content");
-        assert_eq!(kept.open(SEAL, 0, &sealed(&first)), Err(Unsealed::UnknownKey));
+        assert_eq!(kept.open(SEAL, 0, &sealed(&first)), Err(UnsealError::UnknownKey));
     });
 }
 

@@ -1,6 +1,6 @@
 //! What must hold of every seal: it opens for what it was made for, and for nothing else.
 
-use mcp_flow_seal::{BadKeys, Key, KeyRing, Seal, Unsealed};
+use mcp_flow_seal::{BadKeys, Key, KeyRing, Seal, UnsealError};
 use proptest::prelude::*;
 
 proptest! {
@@ -15,7 +15,7 @@ proptest! {
         let now = expires.map_or(u64::MAX, |expires| expires.saturating_sub(1));
         match ring.open(seal, now, &text) {
             Ok(opened) => prop_assert_eq!(opened, content),
-            Err(error) => prop_assert!(expires == Some(0) && error == Unsealed::Expired),
+            Err(error) => prop_assert!(expires == Some(0) && error == UnsealError::Expired),
         }
     }
 
@@ -64,7 +64,7 @@ proptest! {
         let ring = ring(1);
         let text = ring.seal(Seal { bound_to: &mine, ..SEAL }, None, b"", [3; 24]);
         let foreign = Seal { bound_to: &other, ..SEAL };
-        prop_assert_eq!(ring.open(foreign, 0, &text), Err(Unsealed::Forged));
+        prop_assert_eq!(ring.open(foreign, 0, &text), Err(UnsealError::Forged));
     }
 }
 
@@ -73,7 +73,7 @@ fn a_seal_serves_no_other_purpose() {
     let ring = ring(1);
     let text = ring.seal(SEAL, None, b"content", [3; 24]);
     let other = Seal { purpose: "tes", bound_to: b"t" };
-    assert_eq!(ring.open(other, 0, &text), Err(Unsealed::Forged));
+    assert_eq!(ring.open(other, 0, &text), Err(UnsealError::Forged));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_seal_expires_on_the_second() {
     let ring = ring(1);
     let text = ring.seal(SEAL, Some(100), b"content", [3; 24]);
     assert!(ring.open(SEAL, 99, &text).is_ok());
-    assert_eq!(ring.open(SEAL, 100, &text), Err(Unsealed::Expired));
+    assert_eq!(ring.open(SEAL, 100, &text), Err(UnsealError::Expired));
     let forever = ring.seal(SEAL, None, b"content", [3; 24]);
     assert!(ring.open(SEAL, u64::MAX, &forever).is_ok());
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_seal::KeyRing;
-use mcp_flow_seal::envelope::{Channel, Channels, MessageKeys, Refused};
+use mcp_flow_seal::envelope::{EnvelopeError, MessageKeys, ServerChannel, ServerChannels};
 use parking_lot::RwLock;
 
 use crate::input::random;
@@ -34,7 +34,7 @@ pub struct Signing {
 #[derive(Debug)]
 struct Inner {
     keys: RwLock<MessageKeys>,
-    channels: Channels,
+    channels: ServerChannels,
 }
 
 impl Signing {
@@ -50,7 +50,7 @@ impl Signing {
     /// messages, one older than this is rejected.
     pub fn within(ring: &KeyRing, window: Duration) -> Self {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX / 4);
-        let channels = Channels::new(window, now());
+        let channels = ServerChannels::new(window, now());
         Self { inner: Arc::new(Inner { keys: RwLock::new(MessageKeys::new(ring)), channels }) }
     }
 
@@ -65,8 +65,8 @@ impl Signing {
     }
 
     /// Opens a frame that may arrive on any connection, in any order.
-    pub(crate) fn open<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, Refused> {
-        let sender = random().map_err(|_| Refused::TooMany)?;
+    pub(crate) fn open<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, EnvelopeError> {
+        let sender = random().map_err(|_| EnvelopeError::TooMany)?;
         let (channel, message) = self.inner.channels.open(&self.keys(), now(), frame, || sender)?;
         Ok(OpenedFrame { message, channel: Some(channel) })
     }
@@ -75,8 +75,8 @@ impl Signing {
     pub(crate) fn open_first<'a>(
         &self,
         frame: &'a [u8],
-    ) -> Result<(Arc<Channel>, &'a [u8]), Refused> {
-        let sender = random().map_err(|_| Refused::TooMany)?;
+    ) -> Result<(Arc<ServerChannel>, &'a [u8]), EnvelopeError> {
+        let sender = random().map_err(|_| EnvelopeError::TooMany)?;
         self.inner.channels.open_first(&self.keys(), now(), frame, || sender)
     }
 }
@@ -85,7 +85,7 @@ impl Signing {
 #[derive(Clone, Debug)]
 pub struct OpenedFrame<'a> {
     message: &'a [u8],
-    channel: Option<Arc<Channel>>,
+    channel: Option<Arc<ServerChannel>>,
 }
 
 impl<'a> OpenedFrame<'a> {
@@ -99,7 +99,7 @@ impl<'a> OpenedFrame<'a> {
         self.message
     }
 
-    pub(crate) fn channel(&self) -> Option<&Arc<Channel>> {
+    pub(crate) fn channel(&self) -> Option<&Arc<ServerChannel>> {
         self.channel.as_ref()
     }
 
@@ -117,15 +117,17 @@ impl<'a> OpenedFrame<'a> {
 }
 
 /// The error that the sender gets.
-pub(crate) fn refusal(refused: Refused) -> RpcError {
+pub(crate) fn refusal(refused: EnvelopeError) -> RpcError {
     let next = match refused {
-        Refused::Unsigned => {
+        EnvelopeError::Unsigned => {
             "This server accepts only signed messages; give the client the shared key \
              (--signing-key-file)."
         }
-        Refused::UnknownKey => "Give both ends the same key; the server reads its keys on SIGHUP.",
-        Refused::Stale => "Set the clocks, and sign again.",
-        Refused::TooMany => "Try again later.",
+        EnvelopeError::UnknownKey => {
+            "Give both ends the same key; the server reads its keys on SIGHUP."
+        }
+        EnvelopeError::Stale => "Set the clocks, and sign again.",
+        EnvelopeError::TooMany => "Try again later.",
         _ => "Nothing was executed. Check for a proxy that alters messages.",
     };
     RpcError::new(SIGNATURE_REFUSED).details(format!("The message is refused: {refused}. {next}"))

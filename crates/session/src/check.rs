@@ -1,14 +1,14 @@
-//! Answers against the rules of their prompt.
+//! Validation of answers against the rules of their prompt.
 //!
-//! The same check runs on the server, in a client that wants to help its user early, and on values
-//! given before anything was asked. It takes time linear in the answer, whatever the rules.
+//! The same check runs on the server, in clients that validate early, and on values given at the
+//! start. It takes time linear in the answer, whatever the rules.
 
 mod compiled;
 mod custom;
 mod file;
 pub mod limits;
 mod plain;
-mod sound;
+mod prompt;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -17,26 +17,26 @@ use serde_json::Value;
 use crate::prompt::{Prompt, PromptType};
 
 pub(crate) use plain::parse_date;
-pub use sound::BadPrompt;
+pub use prompt::InvalidPrompt;
 
-/// Why an answer was not taken, and what would be.
+/// Reason an answer is invalid, with a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
 #[error("{error}")]
-pub struct Violation {
-    /// What is wrong. It never repeats the answer, which may be private.
+pub struct InvalidAnswer {
+    /// The rule that is violated. Never repeats the answer, which may be private.
     pub error: String,
     /// What to send instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }
 
-impl Violation {
-    /// Says what is wrong, with nothing to suggest.
+impl InvalidAnswer {
+    /// Creates one without a suggestion.
     pub fn new(error: impl Into<String>) -> Self {
         Self { error: error.into(), suggestion: None }
     }
 
-    /// Says what to send instead.
+    /// Adds a suggestion what to send instead.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
@@ -45,14 +45,14 @@ impl Violation {
 }
 
 impl Prompt {
-    /// Judges an answer and gives back what counts: the answer itself, the default for an empty
-    /// one, or null where nothing is required.
-    pub fn check(&self, answer: &Value) -> Result<Value, Violation> {
+    /// Validates an answer and returns the value that counts: the answer itself, the default for an
+    /// empty one, or null if none is required.
+    pub fn check(&self, answer: &Value) -> Result<Value, InvalidAnswer> {
         if is_empty(answer) {
             return match &self.default_value {
                 Some(default) => Ok(default.clone()),
                 None if self.validation.required == Some(true) => {
-                    Err(Violation::new("an answer is required"))
+                    Err(InvalidAnswer::new("an answer is required"))
                 }
                 None => Ok(Value::Null),
             };
@@ -61,8 +61,8 @@ impl Prompt {
         Ok(answer.clone())
     }
 
-    /// Judges an answer that is not empty.
-    fn check_value(&self, answer: &Value) -> Result<(), Violation> {
+    /// Validates an answer that is not empty.
+    fn check_value(&self, answer: &Value) -> Result<(), InvalidAnswer> {
         match self.kind {
             PromptType::Text => text::check(&self.validation, answer),
             PromptType::Choice => plain::choice(&self.choices, answer),
@@ -75,8 +75,7 @@ impl Prompt {
     }
 }
 
-/// Whether an answer says nothing: null and the empty text are what people send who send nothing
-/// (INT-120).
+/// Returns whether an answer is empty: null or the empty string (INT-120).
 pub fn is_empty(answer: &Value) -> bool {
     match answer {
         Value::Null => true,

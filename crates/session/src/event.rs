@@ -1,74 +1,74 @@
-//! What the journal of a session is made of.
+//! Events of a session's journal.
 //!
-//! The journal is the state: everything else about a session is folded from it. Events are only
-//! ever added, in the order they happened. Their JSON form is what stores keep.
+//! The journal is the source of truth: the session is the fold of its events. Events are
+//! append-only and in the order they happened. Stores persist their JSON form.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::prompt::{Progress, Prompt};
-use crate::{Owner, Timestamp, Violation};
+use crate::prompt::{FlowProgress, Prompt};
+use crate::{InvalidAnswer, Owner, Timestamp};
 
-/// One thing that happened in a session.
+/// One event of a session's journal.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// The session came to be.
-    Started(Started),
+pub enum JournalEvent {
+    /// The session was created.
+    Started(SessionStarted),
     /// The flow began to run.
     Began {
-        /// When.
+        /// Time of the event.
         at: Timestamp,
     },
-    /// The flow asked, and waits.
-    Asked(Asked),
-    /// The flow wanted to ask what it had been told at the start.
+    /// The flow asked a question, and waits.
+    Asked(QuestionAsked),
+    /// The flow asked a question that a parameter of the start answers.
     Given {
-        /// The key of the question.
+        /// Key of the question.
         key: String,
-        /// The value that answers it.
+        /// Value that answers it.
         value: Value,
-        /// When.
+        /// Time of the event.
         at: Timestamp,
     },
     /// The open question was answered.
-    Answered(Answered),
-    /// The open question was answered with something its rules do not allow.
+    Answered(QuestionAnswered),
+    /// The open question got an invalid answer.
     Rejected {
-        /// What was wrong.
-        violation: Violation,
-        /// What the answer can be recognised by, so that its repetition is not another attempt.
+        /// Violation by the answer.
+        violation: InvalidAnswer,
+        /// Digest of the answer, so that repeating it is not another attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
-        /// When.
+        /// Time of the event.
         at: Timestamp,
     },
-    /// A step of the flow is over.
+    /// A step of the flow has finished.
     StepDone {
-        /// The key of the step.
+        /// Key of the step.
         key: String,
-        /// How it ended.
-        outcome: Outcome,
-        /// When.
+        /// Its outcome.
+        outcome: StepOutcome,
+        /// Time of the event.
         at: Timestamp,
     },
-    /// The flow noted something for those who look at the session.
+    /// The flow set an entry of the session's data.
     DataSet {
-        /// Under which key.
+        /// Key of the entry.
         key: String,
-        /// What.
+        /// Value of the entry.
         value: Value,
-        /// When.
+        /// Time of the event.
         at: Timestamp,
     },
-    /// The session is over. This event says all that may be known of it from now on (C-11).
-    Ended(Ended),
+    /// The session has ended. This event is all that is retained of it (C-11).
+    Ended(SessionEnded),
 }
 
-impl Event {
-    /// When it happened.
+impl JournalEvent {
+    /// Returns the time of the event.
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Started(started) => started.at,
@@ -84,162 +84,162 @@ impl Event {
     }
 }
 
-/// How a session came to be.
+/// Creation of a session.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Started {
-    /// The flow it runs.
+pub struct SessionStarted {
+    /// Name of its flow.
     pub flow: String,
-    /// Whom it belongs to.
+    /// Owner of the session.
     pub owner: Owner,
-    /// What the flow was told at the start; a value here answers the question of the same key.
+    /// Parameters of the start; a value also answers the question of the same key.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub params: Map<String, Value>,
-    /// What else it was told.
+    /// Context of the start, beside the parameters.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
-    /// How many milliseconds it may wait for an answer; for ever if absent.
+    /// Inactivity timeout in milliseconds, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactivity: Option<u64>,
-    /// When it ends at the latest, whatever happens; never if absent.
+    /// Latest time at which it ends, if its duration is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Timestamp>,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
 }
 
 /// A question that was asked.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Asked {
-    /// The key of the question.
+pub struct QuestionAsked {
+    /// Key of the question.
     pub key: String,
-    /// The question. Shared: the journal, the session and those who look at it all have it.
+    /// The question, shared by journal, session and views.
     #[serde(with = "shared")]
     pub prompt: Arc<Prompt>,
-    /// How far the flow had come.
+    /// Progress of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
-    /// What was wrong with the value given for it at the start, if one was.
+    pub progress: Option<FlowProgress>,
+    /// Violation by the value given for it at the start, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub violation: Option<Violation>,
-    /// When.
+    pub violation: Option<InvalidAnswer>,
+    /// Time of the event.
     pub at: Timestamp,
 }
 
-/// An answer that was taken.
+/// An answer that was accepted.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Answered {
-    /// The answer, or the default it stands for.
+pub struct QuestionAnswered {
+    /// The answer, or the default for an empty one.
     pub value: Value,
-    /// When the client says it was given (INT-037).
+    /// Client's time of the answer (INT-037).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// What the client wants kept with it (INT-038).
+    /// Client's metadata (INT-038).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// When it arrived.
+    /// Time of arrival.
     pub at: Timestamp,
 }
 
-/// How a step ended.
+/// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// With a value.
+pub enum StepOutcome {
+    /// Value of a step that succeeded.
     Ok(Value),
-    /// With an error, in words.
+    /// Message of a step that failed.
     Failed(String),
 }
 
-/// The end of a session, and all that is remembered of it.
+/// End of a session: its tombstone.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Ended {
-    /// The flow it ran.
+pub struct SessionEnded {
+    /// Name of its flow.
     pub flow: String,
-    /// Whom it belonged to.
+    /// Owner of the session.
     pub owner: Owner,
-    /// When it started.
+    /// Time of its creation.
     pub created: Timestamp,
-    /// How many questions were answered.
+    /// Number of questions that were answered.
     pub turns: u32,
-    /// What the last answer can be recognised by, so that its repetition gets the same result.
+    /// Digest of the last answer, so that repeating it returns the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_answer: Option<String>,
-    /// Whether an empty answer means the last one too: its default is what was answered, or nothing.
+    /// Set if an empty answer is equivalent to the last one, by default or because none is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last_by_default: bool,
     /// How it ended.
     pub ending: Ending,
-    /// Whether the client finished it before the flow did, and so knows the result (C-08).
+    /// Set if the client completed it early, and so knows the result (C-08).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finished_early: bool,
-    /// The last activity before it expired; otherwise its end was the last one.
+    /// Last activity before it expired; otherwise its end is the last activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Timestamp>,
-    /// What was gathered, where the flow keeps that beyond its end.
+    /// Data gathered, if the flow retains it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub kept: Map<String, Value>,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// Until when this is remembered.
+    /// Time at which the tombstone is erased.
     pub until: Timestamp,
 }
 
-/// How a session ended.
+/// Ending of a session.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The flow came to its end.
+    /// The flow has completed.
     Completed {
         /// Whether it did what it was started for (INT-050).
         success: bool,
-        /// Its result.
+        /// Result of the flow.
         data: Value,
-        /// Its result in a sentence.
+        /// Result in one sentence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
     },
-    /// Someone wanted it to end.
+    /// The owner cancelled it.
     Cancelled {
-        /// Why, if they said so.
+        /// Reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Nobody answered in time, or it took too long altogether.
+    /// A time limit was exceeded.
     Expired(Limit),
-    /// Something went wrong.
-    Failed(Fault),
+    /// A fault ended it.
+    Failed(FlowFault),
 }
 
-/// The limit of time that ended a session (C-41).
+/// Time limit that ended a session (C-41).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Nobody answered for too long.
+    /// Inactivity timeout.
     Inactivity,
-    /// The session as a whole took too long.
+    /// Limit on the duration of the session.
     Duration,
 }
 
-/// What went wrong in a session.
+/// Fault that ended a session.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
-    /// Which kind of thing.
+pub struct FlowFault {
+    /// Kind of fault.
     pub name: FaultName,
-    /// In a sentence that may be shown to the owner.
+    /// Message that may be shown to the owner.
     pub message: String,
-    /// Where in the flow: the key of a question or step.
+    /// Key of the question or step where it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
 }
 
-impl Fault {
-    /// A fault with no particular place in the flow.
+impl FlowFault {
+    /// Creates a fault without an operation.
     pub fn new(name: FaultName, message: impl Into<String>) -> Self {
         Self { name, message: message.into(), operation: None }
     }
 
-    /// Says at which question or step it happened.
+    /// Sets the question or step where it happened.
     #[must_use]
     pub fn at(mut self, operation: impl Into<String>) -> Self {
         self.operation = Some(operation.into());
@@ -247,29 +247,29 @@ impl Fault {
     }
 }
 
-/// The kinds of fault.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultName {
-    /// The flow ended with an error of its own.
+    /// The flow returned an error.
     Failed,
     /// The flow panicked.
     Panicked,
-    /// The flow asked something other than it had asked before.
+    /// The flow asked another question than its journal has.
     Diverged,
-    /// The flow asked what cannot be asked.
+    /// The flow asked an invalid prompt.
     BadPrompt,
-    /// The flow asked too often.
+    /// The flow asked too many questions.
     TooManyPrompts,
-    /// An answer was wrong once too often.
+    /// Too many invalid answers to one question.
     TooManyAttempts,
-    /// The flow noted or did more than a session may hold.
+    /// The session is too large.
     TooMuchData,
-    /// An operation of the flow took too long.
+    /// An operation of the flow timed out.
     Timeout,
 }
 
-/// What is shared in memory is written like what is not.
+/// Serializes an `Arc` like its content.
 mod shared {
     use std::sync::Arc;
 

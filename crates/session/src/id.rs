@@ -1,4 +1,4 @@
-//! Who and which: the names of sessions and of those they belong to.
+//! Session ids and owners.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a session, carried by clients from one call to the next.
+/// Id of a session, which clients send with every request.
 ///
-/// Written as `session_` and 32 lowercase hexadecimal digits, and in no other way. The 128 bits
-/// behind it come from the caller, who takes them from a source nobody can guess.
+/// Written as `session_` and 32 lowercase hexadecimal digits; no other spelling is accepted. The
+/// 128 bits must come from a cryptographic source of randomness.
 ///
 /// ```
 /// use mcp_flow_session::SessionId;
@@ -24,12 +24,12 @@ use serde::{Deserialize, Serialize};
 pub struct SessionId(u128);
 
 impl SessionId {
-    /// Makes an id of random bits.
+    /// Creates an id from random bits.
     pub const fn from_random(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// The bits the id was made of.
+    /// Returns the bits of the id.
     pub const fn bits(self) -> u128 {
         self.0
     }
@@ -52,7 +52,7 @@ impl FromStr for SessionId {
 
     fn from_str(text: &str) -> Result<Self, BadSessionId> {
         let digits = text.strip_prefix(PREFIX).ok_or(BadSessionId)?;
-        // One spelling per id: signs, capitals and missing zeros would parse too.
+        // One spelling per id: `from_str_radix` would also accept signs, capitals and fewer digits.
         let plain = digits.len() == 32
             && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         if !plain {
@@ -76,28 +76,28 @@ impl From<SessionId> for String {
     }
 }
 
-/// A text that no session was ever named by. Tell the caller the session is not known.
+/// A string that is not a session id. Report the session as not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the name of a session")]
+#[error("not a session id")]
 pub struct BadSessionId;
 
-/// The principal a session belongs to; nobody else may know that it exists.
+/// Principal that a session belongs to. Other principals must not learn that it exists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(from = "String", into = "String")]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// Takes the name of a principal as it is.
+    /// Creates an owner from the name of a principal.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The principal behind every connection that has not been asked who it is.
+    /// Returns the owner of all unauthenticated connections.
     pub fn local() -> Self {
         Self::new("local")
     }
 
-    /// The name of the principal.
+    /// Returns the name of the principal.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -127,9 +127,9 @@ const PREFIX: &str = "session_";
 mod tests {
     use super::SessionId;
 
-    /// INT-011: there is one spelling of an id and no other.
+    /// INT-011: an id has exactly one spelling.
     #[test]
-    fn other_spellings_are_refused() {
+    fn other_spellings_are_rejected() {
         let digits = "0123456789abcdef0123456789abcdef";
         assert!(format!("session_{digits}").parse::<SessionId>().is_ok());
         for text in [

@@ -1,11 +1,11 @@
-//! Conversations as pure data.
+//! Sessions as pure data: prompts, journal, replay, and the store trait.
 //!
-//! A [`Prompt`] is one question as a client sees it, a [`Question`] the same with the type of its
-//! answer; both are checked by one set of rules, wherever the answer comes from. A [`Session`] is
-//! what a conversation has become, folded from the [`Event`]s of its journal; [`Replay`] hands the
-//! same journal to a flow that runs again from the top. A [`Store`] keeps journals.
+//! A [`Prompt`] is a question as a client sees it; a [`Question`] is a prompt with the type of its
+//! answer. Answers are validated by one set of rules, wherever they come from. A [`Session`] is the
+//! fold of the [`JournalEvent`]s in its journal; [`Replay`] feeds the same journal to a flow that
+//! runs again from the top. A [`Store`] stores journals.
 //!
-//! Nothing here does I/O, waits, or looks at a clock: time and randomness come in as arguments.
+//! Nothing here does I/O, waits, or reads a clock: time and randomness are arguments.
 //!
 //! ```
 //! use mcp_flow_session::question::{Question, text};
@@ -27,14 +27,14 @@ pub mod session;
 pub mod store;
 mod time;
 
-pub use check::{BadPrompt, Violation, is_empty, limits};
-pub use event::{Ending, Event, Fault, FaultName};
+pub use check::{InvalidAnswer, InvalidPrompt, is_empty, limits};
+pub use event::{Ending, FaultName, FlowFault, JournalEvent};
 pub use id::{BadSessionId, Owner, SessionId};
 pub use jiff::civil::Date;
 pub use mcp_flow_schema::is_affordable;
 pub use prompt::{Prompt, PromptType};
 pub use question::Question;
 pub use replay::{Divergence, Replay};
-pub use session::{Command, Refusal, Session, State};
+pub use session::{Command, CommandError, Session, State};
 pub use store::{MemoryStore, Store, StoreError};
 pub use time::Timestamp;

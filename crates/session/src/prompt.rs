@@ -1,41 +1,41 @@
-//! One question as a client sees it.
+//! Prompts: questions as clients see them, with their validation rules.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-/// One question as a client sees it: what is asked, and the rules its answer must keep to.
+/// A question as a client sees it, with the rules for its answer.
 ///
-/// Its JSON form is the one the interaction protocol sends (INT-118 to INT-127, C-14). Builders in
-/// [`question`](crate::question) make prompts that are typed as well; [`Prompt::check`] is the one
-/// place where answers are judged.
+/// Its JSON form is that of the interaction protocol (INT-118 to INT-127, C-14). Builders in
+/// [`question`](crate::question) create prompts with a typed answer; [`Prompt::check`] validates
+/// all answers.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
-    /// What kind of answer is wanted.
+    /// Type of the answer.
     #[serde(rename = "type")]
     pub kind: PromptType,
-    /// The question, for people.
+    /// Question shown to the user.
     pub message: String,
-    /// Shown where the answer will be typed.
+    /// Placeholder of the input field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
-    /// Stands in for an empty answer (INT-121).
+    /// Value of an empty answer (INT-121).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_value: Option<Value>,
-    /// What can be chosen, for a choice.
+    /// Options of a choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<Choice>,
-    /// Rules a client may check early and the server always does (C-49).
-    #[serde(default, skip_serializing_if = "Rules::is_empty")]
-    pub validation: Box<Rules>,
-    /// Hints on how to show a custom question.
+    pub choices: Vec<ChoiceOption>,
+    /// Validation rules. Clients may check them early; the server always does (C-49).
+    #[serde(default, skip_serializing_if = "AnswerRules::is_empty")]
+    pub validation: Box<AnswerRules>,
+    /// Hints for the user interface of a custom question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui: Option<Value>,
 }
 
 impl Prompt {
-    /// A prompt of this kind that must be answered and has no further rules.
+    /// Creates a required prompt without further rules.
     pub fn new(kind: PromptType, message: &str) -> Self {
         Self {
             kind,
@@ -43,118 +43,117 @@ impl Prompt {
             placeholder: None,
             default_value: None,
             choices: Vec::new(),
-            validation: Box::new(Rules { required: Some(true), ..Rules::default() }),
+            validation: Box::new(AnswerRules { required: Some(true), ..AnswerRules::default() }),
             ui: None,
         }
     }
 }
 
-/// What kind of answer a prompt wants (INT-013).
+/// Type of the answer to a prompt (INT-013).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptType {
     /// A text.
     Text,
-    /// One of the listed values.
+    /// One of the listed options.
     Choice,
     /// True or false.
     Confirm,
     /// A number.
     Number,
-    /// A day, written YYYY-MM-DD.
+    /// A date, written YYYY-MM-DD.
     Date,
-    /// A file, carried or named.
+    /// A file, inline or by URI.
     File,
-    /// Whatever a JSON Schema allows.
+    /// Any JSON that a schema allows.
     Custom,
 }
 
-/// One thing that can be chosen (INT-032).
+/// One option of a choice (INT-032).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Choice {
-    /// What the answer holds when this is chosen.
+pub struct ChoiceOption {
+    /// Value of the answer when this is chosen.
     pub value: Value,
-    /// What people read.
+    /// Label shown to the user.
     pub label: String,
 }
 
-/// The rules of a prompt. Which of them a prompt can have depends on its type.
+/// Validation rules of a prompt. Which of them apply depends on its type.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rules {
-    /// Whether an empty answer is refused.
+pub struct AnswerRules {
+    /// Set if an empty answer is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// A regular expression a text must match somewhere, unless it is anchored.
+    /// Regular expression that must match somewhere in a text, unless it is anchored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The least number, the earliest day, or the fewest characters.
+    /// Least number, earliest date, or fewest characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min: Option<Bound>,
-    /// The greatest number, the latest day, or the most characters.
+    pub min: Option<RangeBound>,
+    /// Greatest number, latest date, or most characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max: Option<Bound>,
-    /// Whether a number must be whole.
+    pub max: Option<RangeBound>,
+    /// Set if a number must be an integer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub integer: bool,
-    /// The most bytes a file may have.
+    /// Most bytes of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u64>,
-    /// The kinds of file that are taken; `image/*` stands for all of a family.
+    /// Allowed MIME types; `image/*` allows all of a type. All are allowed if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mime_types: Vec<String>,
-    /// The schemes of addresses that are taken in place of a file; `https` and `http` if none is
-    /// listed.
+    /// Allowed schemes of the URI of a file; `https` and `http` if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uri_schemes: Vec<String>,
-    /// The JSON Schema 2020-12 of a custom answer.
+    /// JSON Schema 2020-12 of a custom answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
 }
 
-impl Rules {
-    /// Whether there is no rule at all.
+impl AnswerRules {
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// One end of what is allowed: a number, or a day.
+/// Lower or upper bound of a range.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Bound {
-    /// A number, or a count of characters.
+pub enum RangeBound {
+    /// A number, or a number of characters.
     Number(Number),
-    /// A day.
+    /// A date.
     Date(Date),
 }
 
-impl From<Date> for Bound {
+impl From<Date> for RangeBound {
     fn from(day: Date) -> Self {
         Self::Date(day)
     }
 }
 
-impl From<u64> for Bound {
+impl From<u64> for RangeBound {
     fn from(number: u64) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<i64> for Bound {
+impl From<i64> for RangeBound {
     fn from(number: i64) -> Self {
         Self::Number(number.into())
     }
 }
 
-/// How far a conversation has come, as shown beside a question (INT-031).
+/// Progress of a flow, shown with a question (INT-031).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Progress {
-    /// How much is done.
+pub struct FlowProgress {
+    /// Amount done.
     pub current: f64,
-    /// How much there is.
+    /// Total amount.
     pub total: f64,
-    /// What is being done, for people.
+    /// Description for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -166,7 +165,7 @@ mod tests {
 
     /// INT-118: the samples of the protocol round-trip unchanged.
     #[test]
-    fn samples_survive_reading_and_writing() {
+    fn samples_round_trip() {
         for sample in [
             json!({"type": "text", "message": "Enter text:", "placeholder": "Type here...",
                 "defaultValue": "default",
@@ -189,9 +188,9 @@ mod tests {
         }
     }
 
-    /// INT-013: there are seven types and no other.
+    /// INT-013: there are exactly seven types.
     #[test]
-    fn other_types_are_refused() {
+    fn unknown_types_are_rejected() {
         for kind in [json!("colour"), json!("Text"), Value::Null, json!(1)] {
             let prompt = json!({"type": kind, "message": "?"});
             assert!(serde_json::from_value::<Prompt>(prompt).is_err());

@@ -1,4 +1,4 @@
-//! Questions with the type of their answer, as flows write them.
+//! Typed questions: builders for flows.
 //!
 //! ```
 //! use mcp_flow_session::question::{Question, choice, confirm, date, integer, number, text};
@@ -34,32 +34,31 @@ pub use number::{Integer, Number, integer, number};
 pub use optional::Optional;
 pub use text::{Text, text};
 
-/// A prompt that knows the type of its answer.
+/// A prompt with the type of its answer.
 pub trait Question: Send {
-    /// What the flow gets.
+    /// Type the flow gets.
     type Answer: Send;
 
-    /// What the client is asked.
+    /// Returns the prompt sent to the client.
     fn prompt(&self) -> &Prompt;
 
-    /// Makes the typed answer of a value the prompt has accepted.
+    /// Converts a valid answer to its type.
     ///
-    /// None means that the value does not fit the type after all: the rules of the prompt allow
-    /// more than the type can hold.
+    /// None if the value does not fit the type: the rules of the prompt allow more than it can hold.
     fn read(&self, value: Value) -> Option<Self::Answer>;
 }
 
-/// A question answered by yes or no.
+/// Yes-or-no question.
 #[derive(Clone, Debug)]
 pub struct Confirm(Prompt);
 
-/// Asks for yes or no.
+/// Creates a yes-or-no question.
 pub fn confirm(message: impl AsRef<str>) -> Confirm {
     Confirm(Prompt::new(PromptType::Confirm, message.as_ref()))
 }
 
 impl Confirm {
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, answer: bool) -> Self {
         self.0.default_value = Some(answer.into());

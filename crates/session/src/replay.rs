@@ -1,4 +1,4 @@
-//! A journal for a flow that runs again from the top.
+//! Replay of a journal for a flow that runs again from the top.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 
-use crate::event::{Event, Outcome};
+use crate::event::{JournalEvent, StepOutcome};
 use crate::prompt::Prompt;
 
-/// What a flow has done before, handed out in the order it asks for it.
+/// Recorded results of a flow, returned as the flow asks for them again.
 ///
-/// Questions come back strictly in the order they were asked. Steps and notes come back by key,
-/// the first of a key first, because steps that ran side by side may have ended in any order.
+/// Questions are replayed strictly in the order they were asked. Steps and data are replayed by
+/// key, in order within a key, because concurrent steps may have finished in any order.
 #[derive(Debug, Default)]
 pub struct Replay {
     questions: VecDeque<Past>,
-    steps: HashMap<String, VecDeque<Outcome>>,
+    steps: HashMap<String, VecDeque<StepOutcome>>,
     notes: HashMap<String, usize>,
     turn: usize,
 }
@@ -24,119 +24,119 @@ pub struct Replay {
 #[derive(Debug)]
 struct Past {
     key: String,
-    /// None if there is nothing to compare: it was answered from the start, or asked in this run.
+    /// None if there is nothing to compare: it was answered by a parameter, or asked in this run.
     prompt: Option<Arc<Prompt>>,
     answer: Option<Value>,
 }
 
-/// What the journal knows of a question.
+/// The journal's record of a question.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum RecordedQuestion {
     /// It was answered.
     Answered(Value),
     /// It is the open question.
     Open,
-    /// The journal ends before it: ask.
+    /// The journal ends before it: ask it.
     New,
-    /// Another question came first. Where parts of a flow run side by side, its turn may come.
+    /// Another question was asked first. Its turn may come if branches of the flow run concurrently.
     NotYet,
     /// The journal has another question under this key.
     Differs(Divergence),
 }
 
-/// The flow asks something other than it did before; the code must have changed.
+/// The flow asks another question than its journal has; its code must have changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "turn {turn} asked `{recorded_key}` ({recorded}) before and `{asked_key}` ({asked}) now; \
      the flow must have changed since"
 )]
 pub struct Divergence {
-    /// Which question, counted from 0.
+    /// Number of the question, counted from 0.
     pub turn: usize,
-    /// The key the journal has.
+    /// Key in the journal.
     pub recorded_key: String,
-    /// The question the journal has.
+    /// Question in the journal.
     pub recorded: String,
-    /// The key the flow asks now, or nothing where it came to its end instead.
+    /// Key the flow asks now; empty if it ended instead.
     pub asked_key: String,
-    /// The question the flow asks now.
+    /// Question the flow asks now.
     pub asked: String,
 }
 
 impl Replay {
-    /// Takes a journal apart.
-    pub fn new(events: &[Event]) -> Self {
+    /// Prepares the replay of a journal.
+    pub fn new(events: &[JournalEvent]) -> Self {
         let mut replay = Self::default();
         for event in events {
             match event {
-                Event::Asked(asked) => replay.questions.push_back(Past {
+                JournalEvent::Asked(asked) => replay.questions.push_back(Past {
                     key: asked.key.clone(),
                     prompt: Some(asked.prompt.clone()),
                     answer: None,
                 }),
-                Event::Given { key, value, .. } => replay.questions.push_back(Past {
+                JournalEvent::Given { key, value, .. } => replay.questions.push_back(Past {
                     key: key.clone(),
                     prompt: None,
                     answer: Some(value.clone()),
                 }),
-                Event::Answered(answered) => {
+                JournalEvent::Answered(answered) => {
                     if let Some(question) = replay.questions.back_mut() {
                         question.answer = Some(answered.value.clone());
                     }
                 }
-                Event::StepDone { key, outcome, .. } => {
+                JournalEvent::StepDone { key, outcome, .. } => {
                     replay.steps.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
-                Event::DataSet { key, .. } => {
+                JournalEvent::DataSet { key, .. } => {
                     *replay.notes.entry_ref(key.as_str()).or_default() += 1;
                 }
-                Event::Started(_)
-                | Event::Began { .. }
-                | Event::Rejected { .. }
-                | Event::Ended(_) => {}
+                JournalEvent::Started(_)
+                | JournalEvent::Began { .. }
+                | JournalEvent::Rejected { .. }
+                | JournalEvent::Ended(_) => {}
             }
         }
         replay
     }
 
-    /// What is known of the question a flow asks now. An answer is handed out once.
-    pub fn question(&mut self, key: &str, prompt: &Prompt) -> Known {
-        let Some(past) = self.questions.front() else { return Known::New };
+    /// Returns the record of the question the flow asks now. An answer is returned once.
+    pub fn question(&mut self, key: &str, prompt: &Prompt) -> RecordedQuestion {
+        let Some(past) = self.questions.front() else { return RecordedQuestion::New };
         if past.key != key {
-            return Known::NotYet;
+            return RecordedQuestion::NotYet;
         }
         if past.prompt.as_ref().is_some_and(|recorded| **recorded != *prompt) {
-            return Known::Differs(self.divergence(Some((key, prompt))));
+            return RecordedQuestion::Differs(self.divergence(Some((key, prompt))));
         }
         if past.answer.is_none() {
-            return Known::Open;
+            return RecordedQuestion::Open;
         }
         self.turn += 1;
         match self.questions.pop_front().and_then(|past| past.answer) {
-            Some(answer) => Known::Answered(answer),
-            None => Known::New,
+            Some(answer) => RecordedQuestion::Answered(answer),
+            None => RecordedQuestion::New,
         }
     }
 
-    /// Fills in the answer to the open question, which the flow gets when it looks again.
+    /// Answers the open question; the flow gets the answer when it is polled again.
     pub fn answer(&mut self, value: Value) {
-        // It is the last on record, though the flow may yet have to come that far.
+        // It is the last one, though the flow may not have replayed that far.
         if let Some(open) = self.questions.back_mut() {
             open.answer = Some(value);
         }
     }
 
-    /// Notes a question that has just been asked. It is not compared with itself.
+    /// Records a question that was just asked. It is not compared with itself.
     pub fn asked(&mut self, key: &str) {
         self.questions.push_back(Past { key: key.to_owned(), prompt: None, answer: None });
     }
 
-    /// How a step of this key ended before, the first one first.
-    pub fn step(&mut self, key: &str) -> Option<Outcome> {
+    /// Returns the outcome of the next step of this key.
+    pub fn step(&mut self, key: &str) -> Option<StepOutcome> {
         self.steps.get_mut(key)?.pop_front()
     }
 
-    /// Whether a note of this key was taken before; each counts once.
+    /// Returns whether data of this key was set before; each time counts once.
     pub fn noted(&mut self, key: &str) -> bool {
         match self.notes.get_mut(key) {
             Some(left) if *left > 0 => {
@@ -147,17 +147,17 @@ impl Replay {
         }
     }
 
-    /// Whether the flow has asked everything it asked before.
+    /// Returns whether all recorded questions were replayed.
     pub fn is_over(&self) -> bool {
         self.questions.is_empty()
     }
 
-    /// How the next question on record differs from what the flow asks, or from its end.
+    /// Describes how the next recorded question differs from what the flow asks, or from its end.
     pub fn divergence(&self, now: Option<(&str, &Prompt)>) -> Divergence {
         let past = self.questions.front();
         let message = |prompt: Option<&Prompt>| {
             prompt.map_or_else(String::new, |prompt| {
-                let message: String = prompt.message.chars().take(LONGEST_SHOWN).collect();
+                let message: String = prompt.message.chars().take(MESSAGE_LIMIT).collect();
                 format!("{:?} {message:?}", prompt.kind)
             })
         };
@@ -171,4 +171,4 @@ impl Replay {
     }
 }
 
-const LONGEST_SHOWN: usize = 80;
+const MESSAGE_LIMIT: usize = 80;

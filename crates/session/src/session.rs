@@ -1,4 +1,4 @@
-//! What a conversation has become: the fold of its journal.
+//! State of a session: the fold of its journal.
 
 mod apply;
 mod decide;
@@ -12,55 +12,55 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::event::{Answered, Asked, Ended, Ending, Limit, Started};
+use crate::event::{Ending, Limit, QuestionAnswered, QuestionAsked, SessionEnded, SessionStarted};
 use crate::store::Summary;
-use crate::{Timestamp, Violation};
+use crate::{InvalidAnswer, Timestamp};
 
 pub use apply::Damaged;
-pub use decide::{Answer, Bounds, Command, Refusal};
+pub use decide::{Answer, Bounds, Command, CommandError};
 
-/// What a conversation has become.
+/// State of a session.
 ///
-/// It changes only by [`apply`](Session::apply) of an event, and [`decide`](Session::decide) says
-/// which event a command causes, so what is written to the journal is all there is to know.
+/// It changes only by [`apply`](Session::apply) of an event; [`decide`](Session::decide) returns the
+/// event that a command causes. The journal therefore contains the whole state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// How it came to be; of a session that is over, only what may still be known.
-    pub started: Started,
-    /// Where it stands.
+    /// Its creation; without parameters and context once it has ended.
+    pub started: SessionStarted,
+    /// State in the protocol's terms.
     pub state: State,
-    /// When something last happened.
+    /// Time of the last event.
     pub touched: Timestamp,
-    /// What was asked and answered so far.
-    pub history: Vec<Turn>,
+    /// Answered questions.
+    pub history: Vec<AnsweredTurn>,
     /// The open question.
-    pub open: Option<Asked>,
-    /// What was wrong with the last answer to the open question.
-    pub violation: Option<Violation>,
-    /// The wrong answers to the open question: what each can be recognised by, where that was noted.
+    pub open: Option<QuestionAsked>,
+    /// Violation by the last answer to the open question.
+    pub violation: Option<InvalidAnswer>,
+    /// Digests of the invalid answers to the open question, where recorded.
     pub wrong: Vec<Option<String>>,
-    /// What was gathered: answers by key, and what the flow noted.
+    /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
-    /// Which questions were answered from the start.
+    /// Keys of the questions that parameters answered.
     pub given: Vec<String>,
-    /// How many questions were asked or answered from the start.
+    /// Number of questions asked or answered by parameters.
     pub prompts: u32,
-    /// How many events there are.
+    /// Number of events.
     pub length: usize,
-    /// How many bytes they take, about.
+    /// Approximate bytes of the events.
     pub size: usize,
-    /// How it ended.
-    pub ended: Option<Ended>,
+    /// Its end.
+    pub ended: Option<SessionEnded>,
 }
 
 impl Session {
-    /// When this session is due to be ended or forgotten; never, if None.
+    /// Returns the time at which this session expires, or its tombstone is erased.
     pub fn deadline(&self) -> Option<Timestamp> {
         if let Some(ended) = &self.ended {
             return Some(ended.until);
         }
         let inactive = match self.state {
-            // A flow that works is not inactive; how long it may work is the engine's affair.
+            // A working flow is not inactive; the engine limits its operations.
             State::Active | State::Processing => None,
             _ => self
                 .started
@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Which limit of time a live session has passed at `now`, if any.
+    /// Returns the time limit that a live session has exceeded at `now`.
     pub fn overdue(&self, now: Timestamp) -> Option<Limit> {
         if self.ended.is_some() || self.deadline()? > now {
             return None;
@@ -82,7 +82,7 @@ impl Session {
         Some(if by_duration { Limit::Duration } else { Limit::Inactivity })
     }
 
-    /// What stores keep beside the journal, to list sessions without reading it.
+    /// Returns the summary that stores index, to list sessions without reading journals.
     pub fn summary(&self) -> Summary {
         Summary {
             flow: self.started.flow.clone(),
@@ -94,34 +94,34 @@ impl Session {
         }
     }
 
-    /// How many answers to the open question were wrong.
+    /// Returns the number of invalid answers to the open question.
     pub fn attempts(&self) -> u32 {
         u32::try_from(self.wrong.len()).unwrap_or(u32::MAX)
     }
 
-    /// How it ended, if it did.
+    /// Returns the ending, if the session has ended.
     pub fn ending(&self) -> Option<&Ending> {
         self.ended.as_ref().map(|ended| &ended.ending)
     }
 }
 
-/// Where a session stands (INT-012).
+/// State of a session in the protocol's terms (INT-012).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Created; the flow has not begun.
     Idle,
-    /// The flow runs and has not asked yet.
+    /// The flow is running and has not asked yet.
     Active,
     /// A question is open.
     WaitingUser,
-    /// The flow works on an answer.
+    /// The flow is working on an answer.
     Processing,
-    /// The flow came to its end.
+    /// The flow has completed.
     Completed,
-    /// Someone ended it.
+    /// It was cancelled.
     Cancelled,
-    /// It went wrong or ran out of time.
+    /// It failed or expired.
     Error,
 }
 
@@ -137,17 +137,17 @@ impl State {
         Self::Error,
     ];
 
-    /// Whether nothing can happen any more (INT-069, C-42).
+    /// Returns whether the session has ended (INT-069, C-42).
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Error)
     }
 
-    /// Whether the flow has something to do that nobody else will remind it of.
+    /// Returns whether the flow has work to do, so that it must be resumed after a crash.
     pub const fn is_working(self) -> bool {
         matches!(self, Self::Idle | Self::Active | Self::Processing)
     }
 
-    /// Its name in the protocol.
+    /// Returns its name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -167,11 +167,11 @@ impl fmt::Display for State {
     }
 }
 
-/// One question and its answer (INT-058).
+/// A question with its answer (INT-058).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// What was asked.
-    pub asked: Asked,
-    /// What was answered.
-    pub answered: Answered,
+pub struct AnsweredTurn {
+    /// The question.
+    pub asked: QuestionAsked,
+    /// The answer.
+    pub answered: QuestionAnswered,
 }

@@ -1,4 +1,4 @@
-//! Where journals are kept.
+//! Stores of journals.
 
 mod guard;
 mod memory;
@@ -9,110 +9,110 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::JournalEvent;
 use crate::session::State;
 use crate::{Owner, SessionId, Timestamp};
 
 pub use guard::{LastTurn, MemoryGuard, ReplayGuard};
 pub use memory::MemoryStore;
 
-/// Keeps an append-only journal for each session, and knows nothing of what its events mean.
+/// Stores an append-only journal for each session. It does not interpret the events.
 ///
-/// What was appended is durable before `append` returns, as far as the store promises to be.
-/// Every implementation passes the same suite, `testkit::store`, which stops durable ones after
-/// any number of writes and reads back. A store is used as `dyn Store`, since a URL chooses it.
+/// Events are durable before `append` returns, as far as the store is. Every implementation passes
+/// the suite `testkit::store`, which stops durable ones after any number of writes and reads back.
+/// A store is used as `dyn Store`, since a URL selects it.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Reads a session's events, oldest first. A session never written to has none.
-    fn read(&self, id: SessionId) -> Reply<'_, Vec<Event>>;
+    fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>>;
 
     /// Adds events after the first `length`, if that is still how many there are.
     ///
-    /// All of them are kept, or none. Where the store says `Conflict` nothing was written.
-    fn append(&self, append: Append) -> Reply<'_, ()>;
+    /// All of them are stored, or none. After `Conflict` nothing was written.
+    fn append(&self, append: Append) -> StoreFuture<'_, ()>;
 
-    /// Lists sessions in the order of their ids, one page at a time.
-    fn list(&self, filter: Filter, page: Page) -> Reply<'_, Vec<Listed>>;
+    /// Lists sessions ordered by id, one page at a time.
+    fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>>;
 
-    /// Names up to `most` sessions whose deadline has come at `time`, the longest overdue first.
-    fn due(&self, time: Timestamp, most: usize) -> Reply<'_, Vec<SessionId>>;
+    /// Returns up to `most` sessions whose deadline has passed at `time`, longest overdue first.
+    fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>>;
 
-    /// Counts sessions, without looking at each of them.
-    fn census(&self) -> Reply<'_, Census>;
+    /// Counts sessions by phase, without reading each of them.
+    fn census(&self) -> StoreFuture<'_, Census>;
 
-    /// Forgets a session altogether. One that is not there is already forgotten.
-    fn erase(&self, id: SessionId) -> Reply<'_, ()>;
+    /// Erases a session. Does nothing if there is none.
+    fn erase(&self, id: SessionId) -> StoreFuture<'_, ()>;
 
-    /// Checks that the store can be written to, and changes nothing that could be read from it.
+    /// Checks that the store is writable. Changes nothing that can be read.
     ///
-    /// After a failed write this succeeds only if there is room for as much again.
-    fn probe(&self) -> Reply<'_, ()> {
-        // Forgetting what is not there is written like anything else.
+    /// After a failed write this succeeds only if there is space for as much again.
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        // Erasing an unknown session is a write like any other.
         self.erase(SessionId::from_random(0))
     }
 }
 
-/// What a store answers, in time.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// Future returned by the methods of a store.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Events to be added to a journal.
+/// Events to append to a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Append {
-    /// Whose journal.
+    /// Id of the session.
     pub id: SessionId,
-    /// How many events it had when it was decided to add these.
+    /// Number of events the journal must have.
     pub length: usize,
-    /// The events.
-    pub events: Vec<Event>,
-    /// What the session is with them.
+    /// Events to append.
+    pub events: Vec<JournalEvent>,
+    /// Summary of the session after them.
     pub summary: Summary,
-    /// Whether these events take the place of all before them, which are erased (C-11).
+    /// Set if they replace all events before them, which are erased (C-11).
     pub replace: bool,
 }
 
-/// What a store knows of a session without reading its journal.
+/// Summary of a session, indexed by stores.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Summary {
-    /// The flow it runs.
+    /// Name of its flow.
     pub flow: String,
-    /// Whom it belongs to.
+    /// Owner of the session.
     pub owner: Owner,
-    /// Where it stands.
+    /// State of the session.
     pub state: State,
-    /// When it started.
+    /// Time of its creation.
     pub created: Timestamp,
-    /// When something last happened.
+    /// Time of the last event.
     pub touched: Timestamp,
-    /// When it is due to be ended or forgotten; never, if None.
+    /// Time at which it expires, or its tombstone is erased.
     pub deadline: Option<Timestamp>,
 }
 
-/// Which sessions to list.
+/// Filter of a list of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only those of this owner.
+    /// Only sessions of this owner.
     pub owner: Option<Owner>,
-    /// Only those that stand here.
+    /// Only sessions in this phase.
     pub phase: Phase,
 }
 
-/// Where a session stands, as far as listing goes.
+/// Group of states, for listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Anywhere.
+    /// All states.
     #[default]
     Any,
-    /// Not over yet.
+    /// Not ended.
     Live,
-    /// At work, so that someone has to go on with it after a crash.
+    /// Flow working; to be resumed after a crash.
     Working,
     /// Waiting for an answer.
     Waiting,
-    /// Over, and still remembered.
+    /// Ended, with a tombstone.
     Ended,
 }
 
 impl Phase {
-    /// Whether a state belongs here.
+    /// Returns whether the phase includes a state.
     pub const fn covers(self, state: State) -> bool {
         match self {
             Self::Any => true,
@@ -124,72 +124,72 @@ impl Phase {
     }
 }
 
-/// Which part of a list to give.
+/// Page of a list to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Sessions after this one; from the first if None.
+pub struct PageRequest {
+    /// Id after which the page begins; the first if None.
     pub after: Option<SessionId>,
-    /// How many at most.
+    /// Most sessions to return.
     pub most: usize,
 }
 
-/// How many sessions there are, by where they stand.
+/// Number of sessions by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Those that wait for an answer.
+    /// Waiting for an answer.
     pub waiting: u64,
-    /// Those at work.
+    /// Flow working.
     pub working: u64,
-    /// Those that are over and still remembered.
+    /// Ended, with a tombstone.
     pub ended: u64,
 }
 
 impl Census {
-    /// Of so many sessions in all, those that are neither at work nor over wait.
+    /// Computes the number of waiting sessions from the total and the others.
     pub const fn of(all: u64, working: u64, ended: u64) -> Self {
         Self { waiting: all.saturating_sub(working).saturating_sub(ended), working, ended }
     }
 }
 
-/// One session in a list.
+/// Entry of a list of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Which session.
+    /// Id of the session.
     pub id: SessionId,
-    /// What is known of it.
+    /// Its summary.
     pub summary: Summary,
 }
 
-/// Why a journal could not be read or extended.
+/// Reason a journal could not be read or appended to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Another writer came first and nothing was written. Read again, decide again.
-    #[error("{0} has moved on")]
+    #[error("{0} was changed by another writer")]
     Conflict(SessionId),
 
-    /// What was stored cannot be read back. Retrying will not help.
+    /// The journal is unreadable. Retrying will not help.
     #[error("the journal of {0} is damaged")]
     Damaged(SessionId),
 
-    /// There is no room left, and nothing was written. Make room, then try again.
-    #[error("the journal has no room left on its disk")]
+    /// The disk is full, and nothing was written. Free space, then try again.
+    #[error("no space left on the disk of the store")]
     Full,
 
     /// The store has been closed. Nothing was written.
-    #[error("the journal has been closed")]
+    #[error("the store has been closed")]
     Closed,
 
     /// The backend failed, perhaps after writing. Read before trying again.
-    #[error("the journal cannot be used")]
+    #[error("the store failed")]
     Backend(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Writes events the way stores keep them: one JSON text per line.
-pub fn encode(events: &[Event]) -> Vec<u8> {
+/// Encodes events as newline-delimited JSON.
+pub fn encode(events: &[JournalEvent]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     for event in events {
-        // Events are made of maps with text keys, numbers and texts: JSON can say all of it.
+        // Cannot fail: events have only string keys, numbers and strings.
         if serde_json::to_writer(&mut bytes, event).is_ok() {
             bytes.push(b'\n');
         }
@@ -197,8 +197,8 @@ pub fn encode(events: &[Event]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode`] wrote.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Event>, serde_json::Error> {
+/// Decodes what [`encode`] wrote.
+pub fn decode(bytes: &[u8]) -> Result<Vec<JournalEvent>, serde_json::Error> {
     bytes
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())

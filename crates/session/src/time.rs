@@ -1,11 +1,11 @@
-//! Points in time, as the journal writes them.
+//! Timestamps of the journal.
 
 use std::time::Duration;
 
 use jiff::civil::{Date, date};
 use serde::{Deserialize, Serialize};
 
-/// A point in time: milliseconds since the beginning of 1970, UTC.
+/// Milliseconds since the Unix epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize,
 )]
@@ -13,32 +13,32 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The latest point in time there is.
+    /// Latest timestamp; stands for no deadline.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Takes milliseconds since the beginning of 1970.
+    /// Creates a timestamp from milliseconds since the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the beginning of 1970.
+    /// Returns milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// The point in time this much later.
+    /// Returns the time this much later.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(millis))
     }
 
-    /// How long ago `earlier` was; nothing if it lies ahead.
+    /// Returns the time since `earlier`; zero if that is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The day it is in UTC. Times beyond the last day a calendar can name are that day.
+    /// Returns the date in UTC; the last representable one for later times.
     pub fn day(self) -> Date {
         let days = i64::try_from(self.0 / MILLIS_PER_DAY).unwrap_or(i64::MAX);
         jiff::Span::new()

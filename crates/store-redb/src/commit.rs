@@ -1,31 +1,31 @@
-//! Writing: what arrives while one commit is made durable shares the next.
+//! Group commit: writes that arrive during a commit share the next one.
 
 use mcp_flow_session::store::LastTurn;
 use mcp_flow_session::{SessionId, StoreError};
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::database::Shelf;
-use crate::error::failed;
-use crate::row::{Head, Row, owner, position};
+use crate::database::JournalDatabase;
+use crate::error::store_error;
+use crate::replay_guard;
+use crate::row::{Row, RowHeader, owner, position};
 use crate::tables::{JOURNAL, META, Tables};
-use crate::turns;
 
-/// Something to be written, and who waits for it.
+/// A write, and the channel for its result.
 pub(crate) struct Job {
     write: Write,
     done: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// Something to be written.
+/// A write.
 pub(crate) enum Write {
     Append(Row),
     Erase(SessionId),
-    /// The last turn of a session that its client carries.
+    /// Records the last turn of a client-held session.
     Turn(LastTurn),
-    /// Puts sessions under their true deadline that stand under this one.
+    /// Moves entries of `deadlines` from these times to the sessions' deadlines.
     Reindex(Vec<(u64, SessionId)>),
-    /// Takes so many bytes on the disk, in place of those of the probe before.
+    /// Writes this many bytes, in place of the probe before.
     Probe(usize),
 }
 
@@ -36,41 +36,41 @@ impl Job {
     }
 }
 
-/// Writes until nobody can ask for it any more.
-pub(crate) fn run(shelf: &Shelf, mut incoming: mpsc::Receiver<Job>) {
-    let mut jobs = Vec::with_capacity(MOST_TOGETHER);
-    while incoming.blocking_recv_many(&mut jobs, MOST_TOGETHER) > 0 {
-        // A probe may fail where the others would not, so it takes none of them down.
+/// Runs the writer thread until its channel is closed.
+pub(crate) fn run(journals: &JournalDatabase, mut incoming: mpsc::Receiver<Job>) {
+    let mut jobs = Vec::with_capacity(BATCH_LIMIT);
+    while incoming.blocking_recv_many(&mut jobs, BATCH_LIMIT) > 0 {
+        // Committed apart, because a probe may fail where the others would not.
         let (probes, writes): (Vec<_>, Vec<_>) = jobs.drain(..).partition(Job::is_probe);
         for together in [writes, probes].into_iter().filter(|together| !together.is_empty()) {
-            write(shelf, together);
+            write_batch(journals, together);
         }
     }
 }
 
-fn write(shelf: &Shelf, jobs: Vec<Job>) {
+fn write_batch(journals: &JournalDatabase, jobs: Vec<Job>) {
     let size = jobs.iter().map(Job::size).sum();
-    let committed = shelf.with(|database| commit(database, &jobs));
-    // A failed probe says nothing of what somebody needed to write.
+    let committed = journals.with(|database| commit(database, &jobs));
+    // A failed probe does not raise the size that has to succeed.
     if committed.is_ok() || !jobs.iter().all(Job::is_probe) {
-        shelf.note(size, committed.is_ok());
+        journals.record_write(size, committed.is_ok());
     }
     let written = match committed {
         Ok(written) => written,
-        Err(error) => recover(shelf, &jobs, error),
+        Err(error) => recover(journals, &jobs, error),
     };
     for (job, written) in jobs.into_iter().zip(written) {
-        // Who does not wait any more has gone for reasons of their own.
+        // The caller may have gone away.
         let _ = job.done.send(written);
     }
 }
 
 type Written = Vec<Result<(), StoreError>>;
 
-/// Writes all jobs in one transaction. Those in conflict change nothing and keep nobody up.
+/// Commits all writes in one transaction. A conflict fails only its own write.
 fn commit(database: &Database, jobs: &[Job]) -> Result<Written, redb::Error> {
     let mut transaction = database.begin_write()?;
-    // Half as fast for one commit, but a crash is mended in no time, however many sessions wait.
+    // Halves the speed of a single commit, but recovery after a crash takes constant time.
     transaction.set_quick_repair(true);
     let mut written = Vec::with_capacity(jobs.len());
     {
@@ -83,7 +83,7 @@ fn commit(database: &Database, jobs: &[Job]) -> Result<Written, redb::Error> {
                     Ok(())
                 }
                 Write::Turn(turn) => {
-                    turns::keep(&transaction, turn)?;
+                    replay_guard::keep(&transaction, turn)?;
                     Ok(())
                 }
                 Write::Reindex(moved) => {
@@ -107,21 +107,23 @@ fn commit(database: &Database, jobs: &[Job]) -> Result<Written, redb::Error> {
     Ok(written)
 }
 
-/// After a failed commit: opens the database again and looks what became of each job, so that
-/// nobody is told the wrong thing.
-fn recover(shelf: &Shelf, jobs: &[Job], error: redb::Error) -> Written {
-    tracing::error!(%error, "the journal could not be written");
-    let error = failed(error);
-    let kept = match shelf.reopen() {
-        Ok(()) => shelf.with(|database| jobs.iter().map(|job| job.is_kept(database)).collect()),
+/// Reopens the database after a failed commit, and reads which writes are in it.
+fn recover(journals: &JournalDatabase, jobs: &[Job], error: redb::Error) -> Written {
+    tracing::error!(%error, "cannot write to the store");
+    let error = store_error(error);
+    let committed = match journals.reopen() {
+        Ok(()) => {
+            journals.with(|database| jobs.iter().map(|job| job.is_committed(database)).collect())
+        }
         Err(error) => Err(error),
     };
-    let kept: Vec<bool> = kept.unwrap_or_else(|error| {
-        tracing::error!(%error, "the journal could not be opened again");
+    let committed: Vec<bool> = committed.unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot reopen the store");
         vec![false; jobs.len()]
     });
-    kept.into_iter()
-        .map(|kept| match (kept, &error) {
+    committed
+        .into_iter()
+        .map(|committed| match (committed, &error) {
             (true, _) => Ok(()),
             (false, StoreError::Full) => Err(StoreError::Full),
             (false, error) => Err(StoreError::Backend(error.to_string().into())),
@@ -134,7 +136,7 @@ impl Job {
         matches!(self.write, Write::Probe(_))
     }
 
-    /// About how many bytes it takes on the disk.
+    /// Approximate bytes on the disk.
     fn size(&self) -> usize {
         match &self.write {
             Write::Append(row) => row.body.len() + PAGE,
@@ -143,19 +145,19 @@ impl Job {
         }
     }
 
-    /// Whether this was written after all.
-    fn is_kept(&self, database: &Database) -> Result<bool, redb::Error> {
+    /// Returns whether this was committed.
+    fn is_committed(&self, database: &Database) -> Result<bool, redb::Error> {
         let row = match &self.write {
             Write::Append(row) => row,
-            Write::Turn(turn) => return turns::is_kept(database, turn),
+            Write::Turn(turn) => return replay_guard::is_kept(database, turn),
             Write::Erase(_) | Write::Reindex(_) | Write::Probe(_) => return Ok(false),
         };
         let journal = database.begin_read()?.open_table(JOURNAL)?;
         let key = (row.id.bits(), position(row.expected, row.replace));
         let value = journal.get(key)?;
-        // Every seal is made of fresh randomness, so no other row has this one.
+        // Every seal has fresh random bytes, so the content identifies the row.
         Ok(value.is_some_and(|value| {
-            Head::split(value.value()).is_some_and(|(_, body)| body == row.body)
+            RowHeader::split(value.value()).is_some_and(|(_, body)| body == row.body)
         }))
     }
 }
@@ -164,10 +166,10 @@ impl Tables<'_> {
     fn append(&mut self, row: &Row) -> Result<Result<(), StoreError>, redb::Error> {
         let id = row.id.bits();
         let last = self.last(id)?;
-        if last.map_or(0, |(_, head)| head.length) != row.expected {
+        if last.map_or(0, |(_, header)| header.length) != row.expected {
             return Ok(Err(StoreError::Conflict(row.id)));
         }
-        let before = last.map(|(_, head)| head);
+        let before = last.map(|(_, header)| header);
         if row.replace {
             self.remove_rows(id)?;
         }
@@ -175,24 +177,25 @@ impl Tables<'_> {
             self.owners.insert((row.owner, id), ())?;
         }
         let (was, is) =
-            (before.is_some_and(|head| head.state.is_working()), row.head.state.is_working());
+            (before.is_some_and(|header| header.state.is_working()), row.header.state.is_working());
         if is && !was {
             self.working.insert(id, ())?;
         } else if was && !is {
             self.working.remove(id)?;
         }
-        if row.head.state.is_final() {
+        if row.header.state.is_final() {
             self.ended.insert(id, ())?;
         }
-        let indexed = before.and_then(|head| head.indexed);
-        let head = Head { indexed: self.index(id, indexed, row.head.deadline)?, ..row.head };
-        let value = head.join(&row.body);
+        let indexed = before.and_then(|header| header.indexed);
+        let header =
+            RowHeader { indexed: self.index(id, indexed, row.header.deadline)?, ..row.header };
+        let value = header.join(&row.body);
         self.journal.insert((id, position(row.expected, row.replace)), value.as_slice())?;
         Ok(Ok(()))
     }
 
-    /// Sees to it that a session stands among the deadlines no later than its own, and says
-    /// where. One that stands too early is found out in time.
+    /// Ensures an entry in `deadlines` no later than the deadline of a session, and returns its time.
+    /// An entry that is too early is moved when it comes up.
     fn index(
         &mut self,
         id: u128,
@@ -215,24 +218,24 @@ impl Tables<'_> {
     fn reindex(&mut self, time: u64, id: SessionId) -> Result<(), redb::Error> {
         let id = id.bits();
         self.deadlines.remove((time, id))?;
-        let Some((position, head)) = self.last(id)? else { return Ok(()) };
-        if let Some(deadline) = head.deadline {
+        let Some((position, header)) = self.last(id)? else { return Ok(()) };
+        if let Some(deadline) = header.deadline {
             self.deadlines.insert((deadline, id), ())?;
         }
         let value = match self.journal.get((id, position))? {
             Some(value) => value.value().to_vec(),
             None => return Ok(()),
         };
-        if let Some((head, body)) = Head::split(&value) {
-            let head = Head { indexed: head.deadline, ..head };
-            self.journal.insert((id, position), head.join(body).as_slice())?;
+        if let Some((header, body)) = RowHeader::split(&value) {
+            let header = RowHeader { indexed: header.deadline, ..header };
+            self.journal.insert((id, position), header.join(body).as_slice())?;
         }
         Ok(())
     }
 
     fn erase(&mut self, id: SessionId) -> Result<(), redb::Error> {
         let id = id.bits();
-        let Some((_, head)) = self.last(id)? else { return Ok(()) };
+        let Some((_, header)) = self.last(id)? else { return Ok(()) };
         let owner = self.journal.get((id, 0))?.and_then(|first| owner(first.value()));
         if let Some(owner) = owner {
             self.owners.remove((owner, id))?;
@@ -240,7 +243,7 @@ impl Tables<'_> {
         self.remove_rows(id)?;
         self.working.remove(id)?;
         self.ended.remove(id)?;
-        if let Some(indexed) = head.indexed {
+        if let Some(indexed) = header.indexed {
             self.deadlines.remove((indexed, id))?;
         }
         Ok(())
@@ -251,27 +254,27 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// The last row of a session.
-    fn last(&self, id: u128) -> Result<Option<(u32, Head)>, redb::Error> {
+    /// Returns the last row of a session.
+    fn last(&self, id: u128) -> Result<Option<(u32, RowHeader)>, redb::Error> {
         let Some(row) = self.journal.range((id, 0)..=(id, u32::MAX))?.next_back() else {
             return Ok(None);
         };
         let (key, value) = row?;
-        let head = Head::split(value.value()).map(|(head, _)| head);
-        match head {
-            Some(head) => Ok(Some((key.value().1, head))),
+        let header = RowHeader::split(value.value()).map(|(header, _)| header);
+        match header {
+            Some(header) => Ok(Some((key.value().1, header))),
             None => {
-                Err(redb::Error::Corrupted(format!("the row at {:?} has no head", key.value())))
+                Err(redb::Error::Corrupted(format!("the row at {:?} has no headerer", key.value())))
             }
         }
     }
 }
 
-/// What is written to find out whether there is room on the disk, in [`META`].
+/// Key of the probe in [`META`].
 const PROBE: &str = "probe";
 
-/// Size of a page, by which the disk is written.
+/// Size of a page of the database.
 const PAGE: usize = 4096;
 
-/// How many writes share one commit at most.
-const MOST_TOGETHER: usize = 1024;
+/// Most writes of one commit.
+const BATCH_LIMIT: usize = 1024;

@@ -1,34 +1,34 @@
-//! The database itself: opening it, and opening it again after it failed.
+//! The redb database: opening it, and reopening it after a failure.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use mcp_flow_seal::{KeyRing, Seal};
+use parking_lot::RwLock;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
-use crate::error::{OpenError, catch_panic, guarded};
+use crate::error::{StoreOpenError, catch_panic, guarded};
 use crate::tables::{META, Tables};
 
-/// The database, which is closed and opened again when it fails.
-pub(crate) struct Shelf {
+/// Database of journals, reopened after a failure.
+pub(crate) struct JournalDatabase {
     pub(crate) keys: KeyRing,
     open: Box<Opener>,
-    /// None while it could not be opened again.
+    /// None while it cannot be reopened.
     database: RwLock<Option<Database>>,
     /// Set when work on the database panicked, until it is reopened.
     panicked: AtomicBool,
-    /// The size of the largest write that failed since one as large succeeded.
+    /// Size of the largest failed write, until one as large succeeds.
     failed: AtomicUsize,
 }
 
 type Opener = dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send + Sync;
 
-impl Shelf {
-    pub(crate) fn open(open: Box<Opener>, keys: KeyRing) -> Result<Self, OpenError> {
+impl JournalDatabase {
+    pub(crate) fn open(open: Box<Opener>, keys: KeyRing) -> Result<Self, StoreOpenError> {
         let database = guarded(|| {
             let database = open(&builder())?;
             prepare(&database, &keys)?;
-            Ok::<_, OpenError>(database)
+            Ok::<_, StoreOpenError>(database)
         })?;
         Ok(Self {
             keys,
@@ -49,7 +49,7 @@ impl Shelf {
     ) -> Result<T, redb::Error> {
         loop {
             {
-                let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+                let database = self.database.read();
                 if let Some(database) = self.usable(&database) {
                     return catch_panic(|| work(database)).unwrap_or_else(|panic| {
                         self.panicked.store(true, Ordering::Release);
@@ -57,7 +57,7 @@ impl Shelf {
                     });
                 }
             }
-            let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+            let mut database = self.database.write();
             // Another caller may have been faster.
             if self.usable(&database).is_none() {
                 self.replace(&mut database)?;
@@ -67,7 +67,7 @@ impl Shelf {
 
     /// Closes the database and opens it again. Only what was committed is there then.
     pub(crate) fn reopen(&self) -> Result<(), redb::Error> {
-        self.replace(&mut self.database.write().unwrap_or_else(PoisonError::into_inner))
+        self.replace(&mut self.database.write())
     }
 
     fn usable<'a>(&self, database: &'a Option<Database>) -> Option<&'a Database> {
@@ -82,37 +82,37 @@ impl Shelf {
         Ok(())
     }
 
-    /// Notes whether a write of this size has succeeded. A full disk still takes small ones, so only
-    /// one as large as what failed shows that there is room again.
-    pub(crate) fn note(&self, size: usize, succeeded: bool) {
+    /// Records whether a write of this size succeeded. A full disk still takes small writes, so only
+    /// one as large as the failed one shows that there is space again.
+    pub(crate) fn record_write(&self, size: usize, succeeded: bool) {
         match succeeded {
-            true if size >= self.failed() => self.failed.store(0, Ordering::Relaxed),
+            true if size >= self.failed_size() => self.failed.store(0, Ordering::Relaxed),
             true => {}
-            false => _ = self.failed.fetch_max(size.min(LARGEST), Ordering::Relaxed),
+            false => _ = self.failed.fetch_max(size.min(PROBE_LIMIT), Ordering::Relaxed),
         }
     }
 
-    /// The size of the write that has to succeed before the disk can be trusted again, or 0.
-    pub(crate) fn failed(&self) -> usize {
+    /// Returns the size of the largest failed write, or 0.
+    pub(crate) fn failed_size(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Shelf {
+impl Drop for JournalDatabase {
     fn drop(&mut self) {
-        close(self.database.get_mut().unwrap_or_else(PoisonError::into_inner));
+        close(self.database.get_mut());
     }
 }
 
-/// Closes the database. Closing one that panicked before may panic again, which is of no interest:
-/// it is opened from what was committed.
+/// Closes the database. One that panicked may panic again on close, which is ignored: it is reopened
+/// from what was committed.
 fn close(database: &mut Option<Database>) {
     let database = database.take();
     let _ = catch_panic(|| drop(database));
 }
 
-/// Makes the tables and checks the keys, or checks that they are as they should be.
-fn prepare(database: &Database, keys: &KeyRing) -> Result<(), OpenError> {
+/// Creates the tables, or checks format and keys of existing ones.
+fn prepare(database: &Database, keys: &KeyRing) -> Result<(), StoreOpenError> {
     let reading = database.begin_read().map_err(redb::Error::from)?;
     let meta = match reading.open_table(META) {
         Ok(meta) => meta,
@@ -125,12 +125,12 @@ fn prepare(database: &Database, keys: &KeyRing) -> Result<(), OpenError> {
     let format = value("format")?;
     let found = format.as_slice().try_into().map_or(0, u32::from_le_bytes);
     if found != FORMAT {
-        return Err(OpenError::Format { found, known: FORMAT });
+        return Err(StoreOpenError::Format { found, known: FORMAT });
     }
     if keys.open_bytes(seal(), 0, &value("seal")?).is_err() {
-        return Err(OpenError::WrongKey);
+        return Err(StoreOpenError::WrongKey);
     }
-    // With the current key, so that older ones can go.
+    // Sealed again with the current key, so that older ones can be dropped.
     Ok(create(database, keys)?)
 }
 
@@ -160,9 +160,9 @@ const fn seal() -> Seal<'static> {
     Seal { purpose: "journal", bound_to: b"" }
 }
 
-/// Journals are read once in a while, each by itself; a large cache would hold what nobody needs.
+/// Small, since journals are read rarely and one by one.
 const CACHE: usize = 16 * 1024 * 1024;
-/// The largest write that has to succeed again: a probe must not fill the disk itself.
-const LARGEST: usize = 16 * 1024 * 1024;
+/// Largest probe: it must not fill the disk itself.
+const PROBE_LIMIT: usize = 16 * 1024 * 1024;
 const FORMAT: u32 = 1;
 const KNOWN: &[u8] = b"the keys are right";

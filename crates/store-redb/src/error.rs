@@ -1,4 +1,4 @@
-//! Why journals cannot be opened, read or written.
+//! Errors of opening and using the database.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,44 +9,44 @@ use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_session::store::StoreError;
 use redb::{DatabaseError, StorageError};
 
-/// Why a file of journals cannot be opened.
+/// Reason a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// Another process has it open.
     #[error("the journal is open in another process; stop that one first, or use another file")]
     InUse,
-    /// It was sealed with keys that are not those given.
+    /// It is encrypted with other keys.
     #[error(
         "the journal was sealed with another key; put the right key file beside it, or set {}",
         crate::keys::VARIABLE
     )]
     WrongKey,
-    /// There is a journal, but no key to it.
+    /// The store exists, but its key file is missing.
     #[error(
         "there is a journal, but its key file {} is missing; put it back, set {}, or remove the \
          journal to begin anew",
         .0.display(), crate::keys::VARIABLE
     )]
     MissingKey(PathBuf),
-    /// It was written by a program that is newer than this one, or is no journal at all.
+    /// It was written by a newer version, or is no store.
     #[error("the journal has format {found}, and this program knows format {known} only")]
     Format {
-        /// The format it has.
+        /// Format of the file.
         found: u32,
-        /// The format this program writes.
+        /// Format of this program.
         known: u32,
     },
     /// The key file cannot be used.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// What the environment has are no keys.
+    /// The environment variable has no valid keys.
     #[error("{variable} cannot be used: {0}", variable = crate::keys::VARIABLE)]
     Keys(BadKeys),
-    /// The system has no randomness to make keys of.
+    /// The operating system returned no random bytes.
     #[error("no key can be made, because the system gives no randomness")]
     NoRandomness,
-    /// The file or its folder cannot be used.
+    /// The file or its directory cannot be read or written.
     #[error("the journal cannot be opened")]
     Io(#[source] io::Error),
     /// The file is damaged, or is not a database.
@@ -57,7 +57,7 @@ pub enum OpenError {
     Damaged(#[source] redb::Error),
 }
 
-impl From<DatabaseError> for OpenError {
+impl From<DatabaseError> for StoreOpenError {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::DatabaseAlreadyOpen => Self::InUse,
@@ -67,19 +67,21 @@ impl From<DatabaseError> for OpenError {
     }
 }
 
-impl From<redb::Error> for OpenError {
+impl From<redb::Error> for StoreOpenError {
     fn from(error: redb::Error) -> Self {
         match error {
             redb::Error::DatabaseAlreadyOpen => Self::InUse,
-            // The disk has given what is in the file, and it makes no sense.
-            redb::Error::Io(error) if is_nonsense(&error) => Self::Damaged(redb::Error::Io(error)),
+            // The disk works, but the content of the file is invalid.
+            redb::Error::Io(error) if is_invalid_content(&error) => {
+                Self::Damaged(redb::Error::Io(error))
+            }
             redb::Error::Io(error) => Self::Io(error),
             other => Self::Damaged(other),
         }
     }
 }
 
-fn is_nonsense(error: &io::Error) -> bool {
+fn is_invalid_content(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
@@ -100,8 +102,8 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, redb::Error>
     })
 }
 
-/// What a failure of the database means to who wanted to read or write.
-pub(crate) fn failed(error: redb::Error) -> StoreError {
+/// Converts an error of the database to one of the store.
+pub(crate) fn store_error(error: redb::Error) -> StoreError {
     match &error {
         redb::Error::Io(cause) if is_full(cause) => StoreError::Full,
         _ => StoreError::Backend(Box::new(error)),

@@ -1,44 +1,44 @@
-//! Journals in one file.
+//! Store of journals in one file.
 //!
-//! [`RedbStore`] keeps the journals of sessions in a redb database. Appends that arrive while one
-//! is being made durable share the next commit, so many sessions at once cost hardly more than
-//! one. What is in them is sealed ([`keys`]); where they stand and when they are due is not, so
-//! that a million sessions that wait need no memory and no time when the file is opened.
+//! [`RedbStore`] stores the journals of sessions in a redb database. Appends that arrive during a
+//! commit share the next one, so concurrent sessions cost hardly more than one. Events are encrypted
+//! ([`keys`]). State and deadline are not, so that opening a file of a million waiting sessions
+//! takes neither memory nor time.
 //!
 //! # Layout, format 1
 //!
 //! | table | key | value |
 //! |---|---|---|
 //! | `meta` | `format` | the number 1, four bytes |
-//! | `meta` | `seal` | a known text, sealed: whether the keys are right |
-//! | `meta` | `probe` | zeros, for a moment: whether there is room on the disk |
-//! | `journal` | id, number of the first event | head of the row, then sealed events |
-//! | `owners` | first half of SHA-256 of the owner, id | nothing |
-//! | `working` | id | nothing: a flow is at work and must be taken up after a crash |
-//! | `ended` | id | nothing: it is over, and only its end is remembered |
-//! | `deadlines` | time, id | nothing: not due before that time |
-//! | `turns` | id | the last turn of a session that its client carries, and until when it matters |
-//! | `turn_deadlines` | time, id | nothing: the same by time |
+//! | `meta` | `seal` | a known text, sealed, to check the keys |
+//! | `meta` | `probe` | zeros, temporarily, to check for free space |
+//! | `journal` | id, number of the first event | header of the row, then sealed events |
+//! | `owners` | first half of SHA-256 of the owner, id | empty |
+//! | `working` | id | empty: the flow is working and must be resumed after a crash |
+//! | `ended` | id | empty: the session has ended, and its tombstone is left |
+//! | `deadlines` | time, id | empty: not due before that time |
+//! | `turns` | id | last turn of a client-held session, and its eviction key |
+//! | `turn_deadlines` | eviction key, id | empty: the index of `turns` |
 //!
-//! The head of a row, little-endian: state (1 byte), number of events up to the end of this row
-//! (4), last activity (8), deadline (8), and under which time it stands in `deadlines` (8); the
-//! greatest number means never. All but the last are bound to the seal, with the key of the row.
-//! In the first row of a session the half hash of its owner follows. What is sealed are JSON texts,
-//! one to a line: in the first row flow, owner and birth, then the events. The head of the last row
-//! of a session is the one that counts.
+//! The header of a row, little-endian: state (1 byte), number of events up to the end of this row
+//! (4), last activity (8), deadline (8), and the time of the entry in `deadlines` (8); the greatest
+//! number means never. All but the last are authenticated by the seal, with the key of the row. In
+//! the first row of a session the truncated hash of its owner follows. The sealed content is
+//! newline-delimited JSON: in the first row the summary of the session, then the events. The header
+//! of the last row of a session is the current one.
 //!
-//! An answer moves the deadline of its session; `deadlines` is not touched for that, since the
-//! time it has is early enough. Whoever finds it too early moves it.
+//! An answer moves the deadline of its session without updating `deadlines`, whose entry is early
+//! enough. Entries found to be too early are moved then.
 
 mod commit;
-mod create;
+mod create_file;
 mod database;
 mod error;
 pub mod keys;
 mod read;
+mod replay_guard;
 mod row;
 mod tables;
-mod turns;
 
 use std::fmt;
 use std::path::Path;
@@ -47,30 +47,31 @@ use std::thread::JoinHandle;
 
 use mcp_flow_seal::KeyRing;
 use mcp_flow_session::store::{
-    Append, Census, Filter, LastTurn, Listed, Page, ReplayGuard, Reply, Store, StoreError,
+    Append, Census, Filter, LastTurn, Listed, PageRequest, ReplayGuard, Store, StoreError,
+    StoreFuture,
 };
-use mcp_flow_session::{Event, SessionId, Timestamp};
+use mcp_flow_session::{JournalEvent, SessionId, Timestamp};
 use redb::{Builder, Database, DatabaseError};
 use tokio::sync::mpsc;
 
 use commit::{Job, Write};
-use database::Shelf;
+use database::JournalDatabase;
 use row::Row;
 
-pub use error::OpenError;
+pub use error::StoreOpenError;
 
-/// Keeps journals in one file.
+/// Store of journals in one file.
 ///
-/// One process at a time can have it open. Dropping it waits until what is under way is written.
+/// One process at a time can open it. Dropping it waits for pending writes.
 pub struct RedbStore {
-    shelf: Arc<Shelf>,
-    /// None only while it is being dropped.
+    journals: Arc<JournalDatabase>,
+    /// None only during drop.
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl RedbStore {
-    /// Opens a file of journals, or makes it, with the keys [found](keys::find) for it.
+    /// Opens a store, or creates it, with the keys [found](keys::find) for it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -79,47 +80,47 @@ impl RedbStore {
     /// use mcp_flow_store_redb::RedbStore;
     ///
     /// let store = RedbStore::open(path).unwrap();
-    /// // Nobody else can have it meanwhile.
+    /// // It can be open only once.
     /// let refused = RedbStore::open(path).unwrap_err();
     /// assert!(refused.to_string().contains("another process"));
     /// # drop(store);
     /// ```
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreOpenError> {
         let path = path.as_ref();
         let keys = keys::find(path)?;
         Self::open_with_keys(path, keys)
     }
 
-    /// Opens a file of journals, or makes it, with these keys.
-    pub fn open_with_keys(path: impl AsRef<Path>, keys: KeyRing) -> Result<Self, OpenError> {
+    /// Opens a store, or creates it, with these keys.
+    pub fn open_with_keys(path: impl AsRef<Path>, keys: KeyRing) -> Result<Self, StoreOpenError> {
         let path = path.as_ref();
-        create::database(path, &database::builder())?;
+        create_file::create(path, &database::builder())?;
         let file = path.to_owned();
         let store = Self::open_from(move |builder| builder.create(&file), keys)?;
-        create::clean_up(path);
+        create_file::remove_leftovers(path);
         Ok(store)
     }
 
-    /// Opens journals wherever `open` has them: for backends that are no files.
+    /// Opens a store with a custom redb backend.
     ///
-    /// It is called again whenever writing has failed, to find out what became of it.
+    /// `open` is called again after a failed write or a panic, to read what was committed.
     pub fn open_from(
         open: impl Fn(&Builder) -> Result<Database, DatabaseError> + Send + Sync + 'static,
         keys: KeyRing,
-    ) -> Result<Self, OpenError> {
-        let shelf = Arc::new(Shelf::open(Box::new(open), keys)?);
-        let (jobs, incoming) = mpsc::channel(MOST_WAITING);
+    ) -> Result<Self, StoreOpenError> {
+        let journals = Arc::new(JournalDatabase::open(Box::new(open), keys)?);
+        let (jobs, incoming) = mpsc::channel(WRITE_QUEUE);
         let writer = {
-            let shelf = Arc::clone(&shelf);
+            let journals = Arc::clone(&journals);
             std::thread::Builder::new()
                 .name("journal".into())
-                .spawn(move || commit::run(&shelf, incoming))
-                .map_err(OpenError::Io)?
+                .spawn(move || commit::run(&journals, incoming))
+                .map_err(StoreOpenError::Io)?
         };
-        Ok(Self { shelf, jobs: Some(jobs), writer: Some(writer) })
+        Ok(Self { journals, jobs: Some(jobs), writer: Some(writer) })
     }
 
-    /// Has the writer do something, and waits until it is durable.
+    /// Submits a write, and waits until it is durable.
     async fn submit(&self, write: Write) -> Result<(), StoreError> {
         let (job, done) = Job::new(write);
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
@@ -127,62 +128,64 @@ impl RedbStore {
         done.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Reads on a thread that may wait for the disk.
+    /// Reads on a blocking thread.
     async fn blocking<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Shelf) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&JournalDatabase) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let shelf = Arc::clone(&self.shelf);
-        tokio::task::spawn_blocking(move || read(&shelf)).await.map_err(|_| StoreError::Closed)?
+        let journals = Arc::clone(&self.journals);
+        tokio::task::spawn_blocking(move || read(&journals))
+            .await
+            .map_err(|_| StoreError::Closed)?
     }
 }
 
 impl Store for RedbStore {
-    fn read(&self, id: SessionId) -> Reply<'_, Vec<Event>> {
-        Box::pin(self.blocking(move |shelf| read::journal(shelf, id)))
+    fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
+        Box::pin(self.blocking(move |journals| read::journal(journals, id)))
     }
 
-    fn append(&self, append: Append) -> Reply<'_, ()> {
+    fn append(&self, append: Append) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             if append.events.is_empty() {
                 return Ok(());
             }
-            // Sealed here, so that it happens on many threads; only writing takes its turn.
-            let row = Row::seal(&append, &self.shelf.keys)?;
+            // Encrypted here, on the caller's thread; only the write is serialized.
+            let row = Row::seal(&append, &self.journals.keys)?;
             self.submit(Write::Append(row)).await
         })
     }
 
-    fn list(&self, filter: Filter, page: Page) -> Reply<'_, Vec<Listed>> {
-        Box::pin(self.blocking(move |shelf| read::list(shelf, &filter, page)))
+    fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
+        Box::pin(self.blocking(move |journals| read::list(journals, &filter, page)))
     }
 
-    fn due(&self, time: Timestamp, most: usize) -> Reply<'_, Vec<SessionId>> {
+    fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
         Box::pin(async move {
             loop {
-                let found = self.blocking(move |shelf| read::due(shelf, time, most)).await?;
+                let found = self.blocking(move |journals| read::due(journals, time, most)).await?;
                 if found.early.is_empty() {
                     return Ok(found.due);
                 }
-                // The index was too early for some; with those moved, what is due comes in order.
+                // With early entries moved, the next query returns due sessions in order.
                 self.submit(Write::Reindex(found.early)).await?;
             }
         })
     }
 
-    fn census(&self) -> Reply<'_, Census> {
+    fn census(&self) -> StoreFuture<'_, Census> {
         Box::pin(self.blocking(read::census))
     }
 
-    fn erase(&self, id: SessionId) -> Reply<'_, ()> {
+    fn erase(&self, id: SessionId) -> StoreFuture<'_, ()> {
         Box::pin(self.submit(Write::Erase(id)))
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let failed = self.shelf.failed();
+            let failed = self.journals.failed_size();
             if failed > 0 {
-                // More than what failed: with its rows, nodes of the trees are written again.
+                // More than what failed, since a write also rewrites nodes of the trees.
                 let size = failed + PROBE_MARGIN;
                 self.submit(Write::Probe(size)).await?;
             }
@@ -192,18 +195,18 @@ impl Store for RedbStore {
 }
 
 impl ReplayGuard for RedbStore {
-    fn last_turn(&self, id: SessionId) -> Reply<'_, Option<u64>> {
-        Box::pin(self.blocking(move |shelf| turns::last(shelf, id)))
+    fn last_turn(&self, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(self.blocking(move |journals| replay_guard::last(journals, id)))
     }
 
-    fn keep_turn(&self, turn: LastTurn) -> Reply<'_, ()> {
+    fn keep_turn(&self, turn: LastTurn) -> StoreFuture<'_, ()> {
         Box::pin(self.submit(Write::Turn(turn)))
     }
 }
 
 impl Drop for RedbStore {
     fn drop(&mut self) {
-        // The writer ends when nobody can send to it any more; then the file is free.
+        // The writer thread ends when its channel is closed, and closes the file.
         self.jobs = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -217,8 +220,8 @@ impl fmt::Debug for RedbStore {
     }
 }
 
-/// Margin of a probe beyond the size of the write that failed.
+/// Size of a probe beyond that of the failed write.
 const PROBE_MARGIN: usize = 256 * 1024;
 
-/// How many writes may wait for their turn; who comes after waits to be one of them.
-const MOST_WAITING: usize = 4096;
+/// Capacity of the write queue.
+const WRITE_QUEUE: usize = 4096;

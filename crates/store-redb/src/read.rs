@@ -1,29 +1,32 @@
-//! Reading: journals, lists, numbers, and what is due.
+//! Reads: journals, lists, counts and due sessions.
 
 use mcp_flow_seal::KeyRing;
-use mcp_flow_session::store::{Census, Filter, Listed, Page, Phase, Summary};
-use mcp_flow_session::{Event, SessionId, StoreError, Timestamp};
+use mcp_flow_session::store::{Census, Filter, Listed, PageRequest, Phase, Summary};
+use mcp_flow_session::{JournalEvent, SessionId, StoreError, Timestamp};
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata};
 
-use crate::database::Shelf;
-use crate::error::failed;
-use crate::row::{self, Head};
+use crate::database::JournalDatabase;
+use crate::error::store_error;
+use crate::row::{self, RowHeader};
 use crate::tables::{DEADLINES, ENDED, JOURNAL, OWNERS, RowKey, WORKING};
 
 type Journal = ReadOnlyTable<RowKey, &'static [u8]>;
 
-/// The events of a session.
-pub(crate) fn journal(shelf: &Shelf, id: SessionId) -> Result<Vec<Event>, StoreError> {
-    let rows = shelf.with(|database| rows(database, id.bits())).map_err(failed)?;
+/// Reads the events of a session.
+pub(crate) fn journal(
+    journals: &JournalDatabase,
+    id: SessionId,
+) -> Result<Vec<JournalEvent>, StoreError> {
+    let rows = journals.with(|database| rows(database, id.bits())).map_err(store_error)?;
     let mut events = Vec::new();
     for (position, value) in rows {
-        // A row that is missing, or from another time, shows in the numbers.
+        // A missing or replayed row breaks the sequence.
         if usize::try_from(position) != Ok(events.len()) {
             return Err(StoreError::Damaged(id));
         }
-        let (head, opened) = row::open(id, position, &value, &shelf.keys)?;
+        let (header, opened) = row::open(id, position, &value, &journals.keys)?;
         events.extend(opened.events);
-        if usize::try_from(head.length) != Ok(events.len()) {
+        if usize::try_from(header.length) != Ok(events.len()) {
             return Err(StoreError::Damaged(id));
         }
     }
@@ -40,17 +43,21 @@ fn rows(database: &Database, id: u128) -> Result<Vec<(u32, Vec<u8>)>, redb::Erro
     Ok(rows)
 }
 
-/// One page of a list. A session that cannot be opened, perhaps for want of an old key, is left out:
-/// it must not keep anyone from the others.
-pub(crate) fn list(shelf: &Shelf, filter: &Filter, page: Page) -> Result<Vec<Listed>, StoreError> {
-    shelf.with(|database| find(database, &shelf.keys, filter, page)).map_err(failed)
+/// Reads one page of a list. A session that cannot be decrypted, perhaps because an old key was
+/// dropped, is skipped.
+pub(crate) fn list(
+    journals: &JournalDatabase,
+    filter: &Filter,
+    page: PageRequest,
+) -> Result<Vec<Listed>, StoreError> {
+    journals.with(|database| find(database, &journals.keys, filter, page)).map_err(store_error)
 }
 
 fn find(
     database: &Database,
     keys: &KeyRing,
     filter: &Filter,
-    page: Page,
+    page: PageRequest,
 ) -> Result<Vec<Listed>, redb::Error> {
     let reading = database.begin_read()?;
     let journal = reading.open_table(JOURNAL)?;
@@ -62,7 +69,7 @@ fn find(
         {
             match listed(SessionId::from_random(id), first.value(), &last, keys) {
                 Ok(listed) => found.push(listed),
-                Err(error) => tracing::error!(%error, "a session cannot be listed"),
+                Err(error) => tracing::error!(%error, "cannot list a session"),
             }
         }
         Ok(found.len() < page.most)
@@ -102,20 +109,25 @@ fn find(
     Ok(found)
 }
 
-fn listed(id: SessionId, first: &[u8], last: &Head, keys: &KeyRing) -> Result<Listed, StoreError> {
+fn listed(
+    id: SessionId,
+    first: &[u8],
+    last: &RowHeader,
+    keys: &KeyRing,
+) -> Result<Listed, StoreError> {
     let (_, opened) = row::open(id, 0, first, keys)?;
-    let born = opened.summary.ok_or(StoreError::Damaged(id))?;
+    let created = opened.summary.ok_or(StoreError::Damaged(id))?;
     let summary = Summary {
         state: last.state,
         touched: Timestamp::from_millis(last.touched),
         deadline: last.deadline.map(Timestamp::from_millis),
-        ..born
+        ..created
     };
     Ok(Listed { id, summary })
 }
 
-/// How many sessions there are. The tables know how long they are, however long that is.
-pub(crate) fn census(shelf: &Shelf) -> Result<Census, StoreError> {
+/// Counts sessions by the lengths of the tables, which takes constant time.
+pub(crate) fn census(journals: &JournalDatabase) -> Result<Census, StoreError> {
     let count = |database: &Database| -> Result<Census, redb::Error> {
         let reading = database.begin_read()?;
         let all = reading.open_table(OWNERS)?.len()?;
@@ -123,17 +135,21 @@ pub(crate) fn census(shelf: &Shelf) -> Result<Census, StoreError> {
         let ended = reading.open_table(ENDED)?.len()?;
         Ok(Census::of(all, working, ended))
     };
-    shelf.with(count).map_err(failed)
+    journals.with(count).map_err(store_error)
 }
 
-/// Sessions that are due, and those that only seemed to be.
+/// Sessions that are due, and index entries that are too early.
 pub(crate) struct Due {
     pub(crate) due: Vec<SessionId>,
-    /// Under which time they stand, though theirs is another.
+    /// Times of the early entries, and their sessions.
     pub(crate) early: Vec<(u64, SessionId)>,
 }
 
-pub(crate) fn due(shelf: &Shelf, time: Timestamp, most: usize) -> Result<Due, StoreError> {
+pub(crate) fn due(
+    journals: &JournalDatabase,
+    time: Timestamp,
+    most: usize,
+) -> Result<Due, StoreError> {
     let time = time.as_millis();
     let find = |database: &Database| -> Result<Due, redb::Error> {
         let reading = database.begin_read()?;
@@ -141,25 +157,25 @@ pub(crate) fn due(shelf: &Shelf, time: Timestamp, most: usize) -> Result<Due, St
         let mut found = Due { due: Vec::new(), early: Vec::new() };
         for entry in reading.open_table(DEADLINES)?.range(..=(time, u128::MAX))? {
             let (indexed, id) = entry?.0.value();
-            let deadline = last(&journal, id)?.and_then(|head| head.deadline);
+            let deadline = last(&journal, id)?.and_then(|header| header.deadline);
             if deadline == Some(indexed) {
                 found.due.push(SessionId::from_random(id));
             } else {
                 found.early.push((indexed, SessionId::from_random(id)));
             }
-            if found.due.len() == most || found.early.len() == MOST_MOVED {
+            if found.due.len() == most || found.early.len() == REINDEX_LIMIT {
                 break;
             }
         }
         Ok(found)
     };
-    shelf.with(find).map_err(failed)
+    journals.with(find).map_err(store_error)
 }
 
-fn last(journal: &Journal, id: u128) -> Result<Option<Head>, redb::Error> {
+fn last(journal: &Journal, id: u128) -> Result<Option<RowHeader>, redb::Error> {
     let Some(row) = journal.range((id, 0)..=(id, u32::MAX))?.next_back() else { return Ok(None) };
-    Ok(Head::split(row?.1.value()).map(|(head, _)| head))
+    Ok(RowHeader::split(row?.1.value()).map(|(header, _)| header))
 }
 
-/// How many sessions are put under another time at once.
-const MOST_MOVED: usize = 1024;
+/// Index entries moved at once.
+const REINDEX_LIMIT: usize = 1024;

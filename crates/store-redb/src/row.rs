@@ -1,39 +1,39 @@
-//! One row of a journal: a head that can be read by anyone, and sealed events.
+//! Rows of a journal: a plain headerer, and sealed events.
 
 use mcp_flow_seal::{KeyRing, Seal};
 use mcp_flow_session::store::{Append, StoreError, Summary, decode, encode};
-use mcp_flow_session::{Event, Owner, SessionId, State, Timestamp};
+use mcp_flow_session::{JournalEvent, Owner, SessionId, State, Timestamp};
 use ring::digest::{SHA256, digest};
 
 use crate::tables::OwnerHash;
 
-/// A row that is ready to be written, once it is known whether it may be.
+/// A sealed row, ready to be written.
 pub(crate) struct Row {
     pub(crate) id: SessionId,
-    /// How many events the journal must have.
+    /// Number of events the journal must have.
     pub(crate) expected: u32,
-    /// Whether the row takes the place of all there is.
+    /// Set if the row replaces all others.
     pub(crate) replace: bool,
     pub(crate) owner: OwnerHash,
-    pub(crate) head: Head,
-    /// What follows the head: sealed events, in the first row of a session after its owner.
+    pub(crate) header: RowHeader,
+    /// Content after the headerer: in the first row the hash of the owner, then sealed events.
     pub(crate) body: Vec<u8>,
 }
 
-/// The number of the first event of a row.
+/// Returns the number of the first event of a row.
 pub(crate) const fn position(expected: u32, replace: bool) -> u32 {
     if replace { 0 } else { expected }
 }
 
-/// What is known of a session without any key.
+/// RowHeaderer of a row, readable without keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct RowHeader {
     pub(crate) state: State,
-    /// How many events there are up to the end of this row.
+    /// Number of events up to the end of this row.
     pub(crate) length: u32,
     pub(crate) touched: u64,
     pub(crate) deadline: Option<u64>,
-    /// Under which time the session stands among the deadlines.
+    /// Time of the session's entry in `deadlines`.
     pub(crate) indexed: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Row {
         let position = position(expected, append.replace);
         let count = u32::try_from(append.events.len()).map_err(too_long)?;
         let summary = &append.summary;
-        let head = Head {
+        let header = RowHeader {
             state: summary.state,
             length: position.saturating_add(count),
             touched: summary.touched.as_millis(),
@@ -62,38 +62,38 @@ impl Row {
         getrandom::fill(&mut random).map_err(|error| {
             StoreError::Backend(Box::new(std::io::Error::other(error.to_string())))
         })?;
-        let bound = bound_to(append.id, position, &head);
+        let bound = bound_to(append.id, position, &header);
         let seal = Seal { purpose: PURPOSE, bound_to: &bound };
         let mut body = keys.seal_bytes(seal, None, &content, random);
         let owner = hash(&summary.owner);
         if position == 0 {
             body.splice(0..0, owner);
         }
-        Ok(Self { id: append.id, expected, replace: append.replace, owner, head, body })
+        Ok(Self { id: append.id, expected, replace: append.replace, owner, header, body })
     }
 }
 
-/// What a row holds, opened.
+/// Decrypted content of a row.
 pub(crate) struct Opened {
     /// Only in the first row of a session.
     pub(crate) summary: Option<Summary>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<JournalEvent>,
 }
 
-/// Opens a row.
+/// Decrypts a row.
 pub(crate) fn open(
     id: SessionId,
     position: u32,
     value: &[u8],
     keys: &KeyRing,
-) -> Result<(Head, Opened), StoreError> {
+) -> Result<(RowHeader, Opened), StoreError> {
     let damaged = || StoreError::Damaged(id);
-    let (head, body) = Head::split(value).ok_or_else(damaged)?;
+    let (header, body) = RowHeader::split(value).ok_or_else(damaged)?;
     let sealed = match position {
         0 => body.get(size_of::<OwnerHash>()..).ok_or_else(damaged)?,
         _ => body,
     };
-    let bound = bound_to(id, position, &head);
+    let bound = bound_to(id, position, &header);
     let seal = Seal { purpose: PURPOSE, bound_to: &bound };
     let content = keys.open_bytes(seal, 0, sealed).map_err(|_| damaged())?;
     let (summary, events) = if position == 0 {
@@ -104,29 +104,29 @@ pub(crate) fn open(
         (None, content.as_slice())
     };
     let events = decode(events).map_err(|_| damaged())?;
-    Ok((head, Opened { summary, events }))
+    Ok((header, Opened { summary, events }))
 }
 
-impl Head {
+impl RowHeader {
     pub(crate) const LENGTH: usize = 29;
 
-    /// Takes the head off a row.
+    /// Splits a row into headerer and content.
     pub(crate) fn split(value: &[u8]) -> Option<(Self, &[u8])> {
-        let (head, rest) = value.split_first_chunk::<{ Self::LENGTH }>()?;
+        let (header, rest) = value.split_first_chunk::<{ Self::LENGTH }>()?;
         let number =
-            |at: usize| -> Option<u64> { Some(u64::from_le_bytes(*head[at..].first_chunk()?)) };
+            |at: usize| -> Option<u64> { Some(u64::from_le_bytes(*header[at..].first_chunk()?)) };
         let optional = |number: u64| (number != NEVER).then_some(number);
-        let head = Self {
-            state: *State::ALL.get(usize::from(head[0]))?,
-            length: u32::from_le_bytes(*head[1..].first_chunk()?),
+        let header = Self {
+            state: *State::ALL.get(usize::from(header[0]))?,
+            length: u32::from_le_bytes(*header[1..].first_chunk()?),
             touched: number(5)?,
             deadline: optional(number(13)?),
             indexed: optional(number(21)?),
         };
-        Some((head, rest))
+        Some((header, rest))
     }
 
-    /// Writes the row this is the head of.
+    /// Joins the headerer and content of a row.
     pub(crate) fn join(&self, body: &[u8]) -> Vec<u8> {
         let mut value = Vec::with_capacity(Self::LENGTH + body.len());
         value.extend_from_slice(&self.bound());
@@ -135,7 +135,7 @@ impl Head {
         value
     }
 
-    /// What the seal vouches for.
+    /// Bytes that the seal authenticates.
     fn bound(&self) -> [u8; Self::LENGTH - 8] {
         let state = State::ALL.iter().position(|state| *state == self.state);
         let mut bytes = [0; Self::LENGTH - 8];
@@ -147,12 +147,12 @@ impl Head {
     }
 }
 
-/// The owner a first row belongs to.
+/// Returns the hash of the owner in the first row of a session.
 pub(crate) fn owner(first: &[u8]) -> Option<OwnerHash> {
-    Head::split(first)?.1.first_chunk().copied()
+    RowHeader::split(first)?.1.first_chunk().copied()
 }
 
-/// What an owner is found by.
+/// Truncated hash of an owner.
 pub(crate) fn hash(owner: &Owner) -> OwnerHash {
     let digest = digest(&SHA256, owner.name().as_bytes());
     let mut hash = OwnerHash::default();
@@ -160,10 +160,10 @@ pub(crate) fn hash(owner: &Owner) -> OwnerHash {
     hash
 }
 
-fn bound_to(id: SessionId, position: u32, head: &Head) -> Vec<u8> {
+fn bound_to(id: SessionId, position: u32, header: &RowHeader) -> Vec<u8> {
     let mut bound = id.bits().to_le_bytes().to_vec();
     bound.extend_from_slice(&position.to_le_bytes());
-    bound.extend_from_slice(&head.bound());
+    bound.extend_from_slice(&header.bound());
     bound
 }
 

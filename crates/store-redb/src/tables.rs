@@ -1,4 +1,4 @@
-//! The tables of the database.
+//! Tables of the database.
 
 use redb::{Table, TableDefinition, WriteTransaction};
 
@@ -11,10 +11,10 @@ pub(crate) const ENDED: TableDefinition<'_, u128, ()> = TableDefinition::new("en
 pub(crate) const DEADLINES: TableDefinition<'_, (u64, u128), ()> =
     TableDefinition::new("deadlines");
 
-/// A session, and the number of the first event in the row.
+/// Session id, and the number of the first event in the row.
 pub(crate) type RowKey = (u128, u32);
 
-/// What an owner is found by. Names of owners are not in the file in plain text.
+/// Truncated hash of an owner. Names of owners are not stored in plain text.
 pub(crate) type OwnerHash = [u8; 16];
 
 /// All tables of journals, open for writing.

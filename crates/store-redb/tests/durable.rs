@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Disk, keys, occurrences};
 use mcp_flow_seal::{Key, KeyRing};
-use mcp_flow_session::store::{Append, Filter, LastTurn, Page, Phase, ReplayGuard};
+use mcp_flow_session::store::{Append, Filter, LastTurn, PageRequest, Phase, ReplayGuard};
 use mcp_flow_session::{SessionId, State, Store, StoreError, Timestamp};
-use mcp_flow_store_redb::{OpenError, RedbStore};
+use mcp_flow_store_redb::{RedbStore, StoreOpenError};
 use mcp_flow_testkit_store::crash::Witness;
 use mcp_flow_testkit_store::{Opened, append, id, noted, started, summary};
 
@@ -94,8 +94,10 @@ async fn a_panic_while_writing_is_survived() {
 async fn a_panic_while_reading_is_survived() {
     let disk = Disk::new();
     let store = open(&disk, keys(1)).unwrap();
+    // Long journals, so that no page has more than one.
+    let events: Vec<_> = [started("ada")].into_iter().chain((1..200).map(noted)).collect();
     for number in 0..50 {
-        store.append(append(id(number), 0, vec![started("ada"), noted(1)])).await.unwrap();
+        store.append(append(id(number), 0, events.clone())).await.unwrap();
     }
     drop(store);
     let opened = Arc::new(AtomicUsize::new(0));
@@ -111,7 +113,7 @@ async fn a_panic_while_reading_is_survived() {
     assert!(matches!(failed, Err(StoreError::Backend(_))), "{failed:?}");
     disk.panics(false);
     for number in 0..50 {
-        assert_eq!(store.read(id(number)).await.unwrap().len(), 2);
+        assert_eq!(store.read(id(number)).await.unwrap(), events);
     }
     assert_eq!(opened.load(Ordering::SeqCst), 2, "the database that panicked is not used again");
 }
@@ -139,7 +141,7 @@ async fn keys_can_change_but_must_be_right() {
     let store = open(&disk, keys(1)).unwrap();
     store.append(append(id(1), 0, vec![started("ada"), noted(1)])).await.unwrap();
     drop(store);
-    assert!(matches!(open(&disk, keys(2)), Err(OpenError::WrongKey)));
+    assert!(matches!(open(&disk, keys(2)), Err(StoreOpenError::WrongKey)));
 
     let mut rotated = keys(1);
     rotated.rotate(Key::from_bytes([2; 32]));
@@ -152,7 +154,7 @@ async fn keys_can_change_but_must_be_right() {
     assert!(matches!(store.read(id(1)).await, Err(StoreError::Damaged(_))));
     store.append(append(id(2), 0, vec![started("ada")])).await.unwrap();
     assert_eq!(store.read(id(2)).await.unwrap(), [started("ada")]);
-    let listed = store.list(Filter::default(), Page { after: None, most: 1 }).await.unwrap();
+    let listed = store.list(Filter::default(), PageRequest { after: None, most: 1 }).await.unwrap();
     assert_eq!(listed.iter().map(|listed| listed.id).collect::<Vec<_>>(), [id(2)]);
     store.erase(id(1)).await.unwrap();
     assert_eq!(store.read(id(1)).await.unwrap(), []);
@@ -193,7 +195,7 @@ async fn two_processes_are_kept_apart() {
     let path = folder.path().join("deep/journal.redb");
     let store = RedbStore::open(&path).unwrap();
     let refused = RedbStore::open(&path).unwrap_err();
-    assert!(matches!(refused, OpenError::InUse), "{refused}");
+    assert!(matches!(refused, StoreOpenError::InUse), "{refused}");
     store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
     drop(store);
     let store = RedbStore::open(&path).unwrap();
@@ -236,7 +238,7 @@ async fn the_key_file_is_made_once_and_kept_private() {
     }
     std::fs::remove_file(&key).unwrap();
     let refused = RedbStore::open(&path).unwrap_err();
-    assert!(matches!(refused, OpenError::MissingKey(_)), "{refused}");
+    assert!(matches!(refused, StoreOpenError::MissingKey(_)), "{refused}");
     assert!(!key.exists(), "a new key would only hide that the old one is missing");
 }
 
@@ -258,7 +260,7 @@ async fn other_files_are_refused() {
     writing.commit().unwrap();
     drop(database);
     let refused = open(&disk, keys(1)).unwrap_err();
-    assert!(matches!(refused, OpenError::Format { found: 2, known: 1 }), "{refused}");
+    assert!(matches!(refused, StoreOpenError::Format { found: 2, known: 1 }), "{refused}");
 }
 
 /// A file that was damaged anywhere is refused, or what is damaged in it is; nothing panics.
@@ -284,7 +286,7 @@ async fn a_damaged_file_is_an_error() {
         damaged[from..].iter_mut().for_each(|byte| *byte = noise());
         std::fs::write(&path, &damaged).unwrap();
         match RedbStore::open_with_keys(&path, keys(1)) {
-            Err(OpenError::Damaged(_)) => refused += 1,
+            Err(StoreOpenError::Damaged(_)) => refused += 1,
             Err(other) => panic!("from {from}: {other:?}"),
             Ok(store) => {
                 for number in 0..50 {
@@ -361,7 +363,7 @@ async fn indexes_survive_with_the_journal() {
     disk.crash(false);
     let store = open(&disk, keys(1)).unwrap();
     let filter = Filter { owner: None, phase: Phase::Working };
-    let working = store.list(filter, Page { after: None, most: 10 }).await.unwrap();
+    let working = store.list(filter, PageRequest { after: None, most: 10 }).await.unwrap();
     let mut working: Vec<SessionId> = working.into_iter().map(|listed| listed.id).collect();
     working.sort_unstable();
     let mut expected = [id(3), id(13)];
@@ -371,7 +373,7 @@ async fn indexes_survive_with_the_journal() {
     assert_eq!(due, [id(0), id(1), id(2)]);
 }
 
-fn open(disk: &Disk, keys: KeyRing) -> Result<Opened, OpenError> {
+fn open(disk: &Disk, keys: KeyRing) -> Result<Opened, StoreOpenError> {
     let disk = disk.clone();
     let store =
         RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys)?;

@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::support::{Disk, keys};
 use mcp_flow_engine::model::question::{confirm, text};
 use mcp_flow_engine::model::{Owner, SessionId};
-use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing, Start};
-use mcp_flow_store_redb::{OpenError, RedbStore};
+use mcp_flow_engine::{
+    AnswerReply, Definition, Engine, EngineError, Flow, FlowResult, SessionStatus, StartRequest,
+};
+use mcp_flow_store_redb::{RedbStore, StoreOpenError};
 use serde_json::{Value, json};
 
 /// What the world outside saw: which payments were made, and under which keys.
@@ -40,14 +42,14 @@ async fn flows_survive_the_plug_being_pulled() {
         let (id, turns) = told.unwrap_or((SessionId::from_random(0), 0));
         if turns > 0 || told.is_some() {
             let view = engine.wait(id, &Owner::local(), Duration::from_secs(60)).await.unwrap();
-            match &view.standing {
-                Standing::Waiting(open) => {
+            match &view.status {
+                SessionStatus::Waiting(open) => {
                     assert!(open.turn >= turns, "lost an answer after {operations} operations");
                     let paying = open.key == "sure" && paid_before > 0;
                     assert!(!paying, "paid for an answer that was lost");
                 }
-                Standing::Ended(_) => {}
-                Standing::Working(_) => panic!("nobody goes on with it"),
+                SessionStatus::Ended(_) => {}
+                SessionStatus::Working(_) => panic!("nobody goes on with it"),
             }
             let done = talk(&engine, Some(id)).await;
             assert_eq!(done, Some((id, TURNS)));
@@ -70,7 +72,7 @@ async fn sessions_at_once_do_not_mix() {
         let (engine, answered) = (engine.clone(), Arc::clone(&answered));
         talks.spawn(async move {
             let owner = Owner::new(&format!("owner {number}"));
-            let id = engine.start(Start::new("pay", owner.clone())).await.unwrap().id;
+            let id = engine.start(StartRequest::new("pay", owner.clone())).await.unwrap().id;
             let name = json!(format!("name {number}"));
             engine.respond(id, &owner, name.clone().into()).await.unwrap();
             assert_eq!(engine.inspect(id, &owner).await.unwrap().data["name"], name);
@@ -89,22 +91,22 @@ async fn talk(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)
     let owner = Owner::local();
     let id = match id {
         Some(id) => id,
-        None => engine.start(Start::new("pay", owner.clone())).await.ok()?.id,
+        None => engine.start(StartRequest::new("pay", owner.clone())).await.ok()?.id,
     };
     let mut acknowledged = 0;
     loop {
         let view = engine.wait(id, &owner, Duration::from_secs(60)).await.unwrap();
-        let answer: Value = match &view.standing {
-            Standing::Waiting(open) if open.key == "name" => json!("Ada"),
-            Standing::Waiting(open) => {
+        let answer: Value = match &view.status {
+            SessionStatus::Waiting(open) if open.key == "name" => json!("Ada"),
+            SessionStatus::Waiting(open) => {
                 acknowledged = acknowledged.max(open.turn);
                 json!(true)
             }
-            Standing::Ended(ended) => return Some((id, ended.turns)),
-            Standing::Working(_) => panic!("nobody goes on with it"),
+            SessionStatus::Ended(ended) => return Some((id, ended.turns)),
+            SessionStatus::Working(_) => panic!("nobody goes on with it"),
         };
         match engine.respond(id, &owner, answer.into()).await {
-            Ok(Reply::Accepted(_)) => acknowledged += 1,
+            Ok(AnswerReply::Accepted(_)) => acknowledged += 1,
             Err(EngineError::Store(_)) => return Some((id, acknowledged)),
             other => panic!("{other:?}"),
         }
@@ -135,7 +137,7 @@ async fn pay(flow: Flow, world: World) -> FlowResult<String> {
     .await
 }
 
-fn open(disk: &Disk) -> Result<RedbStore, OpenError> {
+fn open(disk: &Disk) -> Result<RedbStore, StoreOpenError> {
     let disk = disk.clone();
     RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys(1))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{Flow, FlowResult, Limits};
+use mcp_flow_engine::{Flow, FlowResult, SessionLimits};
 use mcp_flow_interaction::{Interaction, InteractionBuilder, OfferedFlow};
 use mcp_flow_server::ServerBuilder;
 use mcp_flow_session::Prompt;
@@ -34,10 +34,11 @@ impl Fixture {
         add: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Self {
         let gate = Arc::new(Gate::default());
-        let limits = Limits { operation: Duration::from_secs(60), ..Limits::default() };
+        let limits =
+            SessionLimits { operation: Duration::from_secs(60), ..SessionLimits::default() };
         let builder = Interaction::builder()
             .limits(limits)
-            .patience(Duration::from_millis(20), Duration::from_millis(20))
+            .response_timeouts(Duration::from_millis(20), Duration::from_millis(20))
             .flows(flows(&gate));
         let interaction = change(builder).build();
         let Self { server, .. } = Self::with(|server| add(interaction.add_to(server)));

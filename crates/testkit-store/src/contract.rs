@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_flow_session::store::{Append, Census, Filter, Page, Phase};
+use mcp_flow_session::store::{Append, Census, Filter, PageRequest, Phase};
 use mcp_flow_session::{Owner, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
@@ -49,7 +49,7 @@ pub async fn replacing_a_journal_erases_it(store: Opened) {
     store.append(Append { id: id(2), length: 0, ..end }).await.unwrap();
     assert_eq!(store.read(id(2)).await.unwrap(), [ended("ada")]);
     let live = Filter { owner: Some(Owner::new("ada")), phase: Phase::Live };
-    let page = Page { after: None, most: 10 };
+    let page = PageRequest { after: None, most: 10 };
     assert_eq!(store.list(live, page).await.unwrap(), []);
 }
 
@@ -106,7 +106,7 @@ pub async fn lists_are_paginated(store: Opened) {
                 let (mut found, mut after) = (Vec::new(), None);
                 loop {
                     let filter = Filter { owner: owner.map(Owner::new), phase };
-                    let page = store.list(filter, Page { after, most }).await.unwrap();
+                    let page = store.list(filter, PageRequest { after, most }).await.unwrap();
                     assert!(page.len() <= most);
                     let Some(last) = page.last() else { break };
                     after = Some(last.id);
@@ -170,7 +170,7 @@ pub async fn erased_sessions_are_forgotten(store: Opened) {
         store.erase(id(1)).await.unwrap();
         assert_eq!(store.read(id(1)).await.unwrap(), []);
         assert_eq!(store.due(Timestamp::NEVER, 10).await.unwrap(), []);
-        let page = Page { after: None, most: 10 };
+        let page = PageRequest { after: None, most: 10 };
         for phase in [Phase::Any, Phase::Working] {
             let left = store.list(Filter { owner: None, phase }, page).await.unwrap();
             assert!(left.iter().all(|listed| listed.id == id(2)), "{left:?}");

@@ -1,6 +1,6 @@
 //! Checks of stores that are stopped in the middle of writing and opened again.
 
-use mcp_flow_session::Event;
+use mcp_flow_session::JournalEvent;
 
 use super::{Opened, append, id, noted, started};
 
@@ -8,7 +8,7 @@ use super::{Opened, append, id, noted, started};
 #[derive(Debug, Default)]
 pub struct Witness {
     /// For each session: the appends in order, and how many of them were acknowledged.
-    journals: Vec<(Vec<Vec<Event>>, usize)>,
+    journals: Vec<(Vec<Vec<JournalEvent>>, usize)>,
 }
 
 impl Witness {

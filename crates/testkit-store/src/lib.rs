@@ -15,9 +15,9 @@ mod model;
 
 use std::sync::Arc;
 
-use mcp_flow_session::event::{Ended, Ending, Started};
+use mcp_flow_session::event::{Ending, SessionEnded, SessionStarted};
 use mcp_flow_session::store::{Append, Summary};
-use mcp_flow_session::{Event, Owner, SessionId, State, Store, Timestamp};
+use mcp_flow_session::{JournalEvent, Owner, SessionId, State, Store, Timestamp};
 use serde_json::{Map, json};
 
 pub use contract::{
@@ -63,8 +63,8 @@ pub fn id(number: u128) -> SessionId {
 }
 
 /// First event of a session.
-pub fn started(owner: &str) -> Event {
-    Event::Started(Started {
+pub fn started(owner: &str) -> JournalEvent {
+    JournalEvent::Started(SessionStarted {
         flow: "sample".into(),
         owner: Owner::new(owner),
         params: Map::new(),
@@ -76,14 +76,14 @@ pub fn started(owner: &str) -> Event {
 }
 
 /// Event that is distinguishable by its number.
-pub fn noted(number: usize) -> Event {
+pub fn noted(number: usize) -> JournalEvent {
     let (key, at) = (format!("note {number}"), Timestamp::from_millis(2));
-    Event::DataSet { key, value: json!({"number": number, "text": "so it was written"}), at }
+    JournalEvent::DataSet { key, value: json!({"number": number, "text": "so it was written"}), at }
 }
 
 /// Event that ends a session.
-pub fn ended(owner: &str) -> Event {
-    Event::Ended(Ended {
+pub fn ended(owner: &str) -> JournalEvent {
+    JournalEvent::Ended(SessionEnded {
         flow: "sample".into(),
         owner: Owner::new(owner),
         created: Timestamp::from_millis(1),
@@ -112,7 +112,7 @@ pub fn summary(owner: &str, state: State, deadline: Option<u64>) -> Summary {
 }
 
 /// Append to a session that waits.
-pub fn append(id: SessionId, length: usize, events: Vec<Event>) -> Append {
+pub fn append(id: SessionId, length: usize, events: Vec<JournalEvent>) -> Append {
     let summary = summary("ada", State::WaitingUser, None);
     Append { id, length, events, summary, replace: false }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use mcp_flow_session::store::{Append, Filter, Listed, Page, Phase, Summary};
-use mcp_flow_session::{Event, SessionId, State, StoreError, Timestamp};
+use mcp_flow_session::store::{Append, Filter, Listed, PageRequest, Phase, Summary};
+use mcp_flow_session::{JournalEvent, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
 
 /// Any sequence of operations leaves the store in the state of the model.
 pub async fn any_sequence_of_operations_matches_the_model(store: Opened) {
     let mut chance = Chance(7);
-    let mut model = BTreeMap::<SessionId, (Vec<Event>, Summary)>::new();
+    let mut model = BTreeMap::<SessionId, (Vec<JournalEvent>, Summary)>::new();
     for step in 0..400 {
         let id = id(chance.below(12) as u128);
         let known = model.get(&id).map_or(0, |(events, _)| events.len());
@@ -42,11 +42,11 @@ pub async fn any_sequence_of_operations_matches_the_model(store: Opened) {
 
 async fn compare(
     store: &Opened,
-    model: &BTreeMap<SessionId, (Vec<Event>, Summary)>,
+    model: &BTreeMap<SessionId, (Vec<JournalEvent>, Summary)>,
     time: u64,
     step: usize,
 ) {
-    let page = Page { after: None, most: 100 };
+    let page = PageRequest { after: None, most: 100 };
     for phase in [Phase::Any, Phase::Working, Phase::Ended] {
         let listed = store.list(Filter { owner: None, phase }, page).await.unwrap();
         let expected: Vec<_> = model

@@ -78,9 +78,9 @@ impl Runs {
         let library = self.library.clone();
         Definition::new(FLOW, move |flow, start| executor::execute(library.clone(), flow, start))
             .description("A workflow whose steps cannot be skipped")
-            .patient()
-            .kept_for(self.retention)
-            .most_prompts(MOST_QUESTIONS)
+            .no_timeout()
+            .retention_with_data(self.retention)
+            .max_prompts(MOST_QUESTIONS)
     }
 
     /// Adds `workflow_start`, `workflow_continue` and `workflow_status` to a server.

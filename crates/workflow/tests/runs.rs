@@ -411,7 +411,7 @@ fn meta() -> Value {
 
 /// Owner of the peer's runs.
 async fn owner(world: &World) -> Owner {
-    let page = mcp_flow_session::store::Page { after: None, most: 1 };
+    let page = mcp_flow_session::store::PageRequest { after: None, most: 1 };
     let listed = world.store.list(Default::default(), page).await.unwrap();
     listed[0].summary.owner.clone()
 }

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_flow::session::prompt::{Bound, Choice, Prompt, PromptType};
-use mcp_flow::session::{Violation, limits};
+use mcp_flow::session::prompt::{ChoiceOption, Prompt, PromptType, RangeBound};
+use mcp_flow::session::{InvalidAnswer, limits};
 use serde_json::{Value, json};
 
 /// One question: what is read, how it is answered, and the rules its answer must keep to.
@@ -32,9 +32,9 @@ pub(crate) enum Widget {
     /// Yes, no, or edit it first.
     Decision,
     /// One of a list.
-    Choice(Vec<Choice>),
+    Choice(Vec<ChoiceOption>),
     /// Any number of a list.
-    Choices(Vec<Choice>),
+    Choices(Vec<ChoiceOption>),
     /// Yes or no.
     Confirm,
     /// A number.
@@ -72,7 +72,7 @@ impl Question {
     /// Returns whether something goes ahead as it is, not at all, or edited; not at all, if nothing is said.
     pub(crate) fn decision(message: &str) -> Self {
         let mut prompt = Prompt::new(PromptType::Choice, message);
-        let choice = |name: &str| Choice { value: name.into(), label: name.to_owned() };
+        let choice = |name: &str| ChoiceOption { value: name.into(), label: name.to_owned() };
         prompt.choices = [YES, EDIT, NO].map(choice).to_vec();
         prompt.default_value = Some(NO.into());
         Self { widget: Widget::Decision, ..Self::of_prompt("decision", prompt) }
@@ -98,21 +98,21 @@ impl Question {
     }
 
     /// What was typed, as the value it stands for, if the rules allow it.
-    pub(crate) fn read(&self, text: &str) -> Result<Value, Violation> {
+    pub(crate) fn read(&self, text: &str) -> Result<Value, InvalidAnswer> {
         let value = if text.is_empty() { Value::Null } else { self.widget.read(text)? };
         self.check(&value)
     }
 
     /// Judges an answer; gives back what counts.
-    pub(crate) fn check(&self, value: &Value) -> Result<Value, Violation> {
+    pub(crate) fn check(&self, value: &Value) -> Result<Value, InvalidAnswer> {
         self.rules.check(value)
     }
 }
 
 impl Widget {
     fn of_prompt(prompt: &Prompt) -> Self {
-        let day = |bound: &Option<Bound>| match bound {
-            Some(Bound::Date(day)) => Some(day.to_string()),
+        let day = |bound: &Option<RangeBound>| match bound {
+            Some(RangeBound::Date(day)) => Some(day.to_string()),
             _ => None,
         };
         match prompt.kind {
@@ -130,7 +130,7 @@ impl Widget {
     }
 
     /// What was typed, as a value. It is not yet judged by any rules.
-    pub(crate) fn read(&self, text: &str) -> Result<Value, Violation> {
+    pub(crate) fn read(&self, text: &str) -> Result<Value, InvalidAnswer> {
         let plain = text.trim();
         match self {
             Self::Text { .. } | Self::Edit | Self::Path => Ok(text.into()),
@@ -138,7 +138,7 @@ impl Widget {
                 "y" | YES => Ok(YES.into()),
                 "e" | EDIT => Ok(EDIT.into()),
                 "n" | NO => Ok(NO.into()),
-                _ => Err(Violation::new("this is no decision").suggest("Use yes, edit or no")),
+                _ => Err(InvalidAnswer::new("this is no decision").suggest("Use yes, edit or no")),
             },
             Self::Date { .. } => Ok(plain.into()),
             Self::Choice(choices) => chosen(choices, plain),
@@ -149,23 +149,25 @@ impl Widget {
             Self::Confirm => match plain.to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(true.into()),
                 "n" | "no" | "false" => Ok(false.into()),
-                _ => Err(Violation::new("answer yes or no")),
+                _ => Err(InvalidAnswer::new("answer yes or no")),
             },
             Self::Number => match serde_json::from_str(plain) {
                 Ok(number @ Value::Number(_)) => Ok(number),
-                _ => Err(Violation::new("a number is needed").suggest("Use digits, such as 42")),
+                _ => {
+                    Err(InvalidAnswer::new("a number is needed").suggest("Use digits, such as 42"))
+                }
             },
             Self::File => file(plain),
             Self::Json => serde_json::from_str(plain).map_err(|error| {
                 let hint = r#"Write texts in quotes and objects as {"name": "value"}"#;
-                Violation::new(format!("this is no JSON: {error}")).suggest(hint)
+                InvalidAnswer::new(format!("this is no JSON: {error}")).suggest(hint)
             }),
         }
     }
 }
 
 /// A choice by its value, its label or its number in the list.
-fn chosen(choices: &[Choice], text: &str) -> Result<Value, Violation> {
+fn chosen(choices: &[ChoiceOption], text: &str) -> Result<Value, InvalidAnswer> {
     let by_name =
         choices.iter().find(|choice| spelled(&choice.value) == text || choice.label == text);
     let by_number = || choices.get(text.parse::<usize>().ok()?.checked_sub(1)?);
@@ -173,22 +175,23 @@ fn chosen(choices: &[Choice], text: &str) -> Result<Value, Violation> {
         Some(choice) => Ok(choice.value.clone()),
         None => {
             let names: Vec<_> = choices.iter().map(|choice| spelled(&choice.value)).collect();
-            Err(Violation::new("this is not one of the choices")
+            Err(InvalidAnswer::new("this is not one of the choices")
                 .suggest(format!("Use one of {}", names.join(", "))))
         }
     }
 }
 
 /// A file by its path, carried in the answer, or by its address.
-fn file(text: &str) -> Result<Value, Violation> {
+fn file(text: &str) -> Result<Value, InvalidAnswer> {
     if text.contains("://") {
         return Ok(json!({"uri": text}));
     }
     let path = std::path::Path::new(text);
-    let problem = |error: std::io::Error| Violation::new(format!("{text} cannot be read: {error}"));
+    let problem =
+        |error: std::io::Error| InvalidAnswer::new(format!("{text} cannot be read: {error}"));
     let size = std::fs::metadata(path).map_err(problem)?.len();
     if size > LARGEST_CARRIED {
-        return Err(Violation::new(format!("{text} is too large to be sent: {size} bytes"))
+        return Err(InvalidAnswer::new(format!("{text} is too large to be sent: {size} bytes"))
             .suggest("Give an address where it can be fetched instead"));
     }
     let data = std::fs::read(path).map_err(problem)?;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use mcp_flow::session::is_affordable;
-use mcp_flow::session::prompt::{Choice, Prompt, PromptType};
+use mcp_flow::session::prompt::{ChoiceOption, Prompt, PromptType};
 use serde_json::{Map, Value, json};
 
 use super::question::{Question, Widget, spelled};
@@ -70,10 +70,10 @@ pub(crate) fn widget(schema: &Value) -> Widget {
 }
 
 /// What can be chosen, if the schema lists it: by `enum`, or by `oneOf` and `anyOf` of constants.
-fn choices(schema: &Value) -> Option<Vec<Choice>> {
+fn choices(schema: &Value) -> Option<Vec<ChoiceOption>> {
     if let Some(values) = schema["enum"].as_array() {
         let names = |place: usize| schema["enumNames"][place].as_str().map(str::to_owned);
-        let choice = |(place, value): (usize, &Value)| Choice {
+        let choice = |(place, value): (usize, &Value)| ChoiceOption {
             value: value.clone(),
             label: names(place).unwrap_or_else(|| spelled(value)),
         };
@@ -83,7 +83,7 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
     let choice = |option: &Value| {
         let value = option.get("const")?.clone();
         let label = option["title"].as_str().or(option["description"].as_str());
-        Some(Choice { label: label.map_or_else(|| spelled(&value), str::to_owned), value })
+        Some(ChoiceOption { label: label.map_or_else(|| spelled(&value), str::to_owned), value })
     };
     listed.iter().map(choice).collect()
 }
@@ -164,7 +164,7 @@ const MOST_STEPS: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use mcp_flow::session::prompt::Choice;
+    use mcp_flow::session::prompt::ChoiceOption;
     use serde_json::{Value, json};
 
     use super::{Widget, questions};
@@ -182,7 +182,7 @@ mod tests {
     fn a_property_is_asked_for_by_what_fits_it() {
         let text = || Widget::Text { placeholder: None };
         let colours = || {
-            let choice = |name: &str| Choice { value: name.into(), label: name.into() };
+            let choice = |name: &str| ChoiceOption { value: name.into(), label: name.into() };
             vec![choice("red"), choice("blue")]
         };
         for (property, expected) in [

@@ -8,8 +8,8 @@ use inquire::ui::RenderConfig;
 use inquire::validator::{ErrorMessage, Validation};
 use inquire::{Confirm, DateSelect, InquireError, MultiSelect, Select, Text};
 use mcp_flow::client::neutral;
-use mcp_flow::session::Violation;
-use mcp_flow::session::prompt::Choice;
+use mcp_flow::session::InvalidAnswer;
+use mcp_flow::session::prompt::ChoiceOption;
 use serde_json::Value;
 
 use super::path::Paths;
@@ -69,7 +69,7 @@ fn text(question: &Question) -> Result<Value, InquireError> {
     }
 }
 
-fn select(question: &Question, choices: &[Choice]) -> Result<Value, InquireError> {
+fn select(question: &Question, choices: &[ChoiceOption]) -> Result<Value, InquireError> {
     let (message, help) = (shown(&question.message), help(question));
     let mut widget = Select::new(&message, labels(choices)).with_render_config(look());
     let default = question.default.as_ref();
@@ -82,7 +82,7 @@ fn select(question: &Question, choices: &[Choice]) -> Result<Value, InquireError
     Ok(choices.get(chosen).map(|choice| choice.value.clone()).unwrap_or_default())
 }
 
-fn select_several(question: &Question, choices: &[Choice]) -> Result<Value, InquireError> {
+fn select_several(question: &Question, choices: &[ChoiceOption]) -> Result<Value, InquireError> {
     let (message, help, rules) = (shown(&question.message), help(question), question.clone());
     let values: Vec<_> = choices.iter().map(|choice| choice.value.clone()).collect();
     let pick = move |chosen: &[ListOption<&Label>]| -> Value {
@@ -146,7 +146,7 @@ impl fmt::Display for Label {
     }
 }
 
-fn labels(choices: &[Choice]) -> Vec<Label> {
+fn labels(choices: &[ChoiceOption]) -> Vec<Label> {
     choices.iter().map(|choice| Label(neutral::shorten(&choice.label, LONGEST_LABEL))).collect()
 }
 
@@ -164,7 +164,7 @@ fn help(question: &Question) -> Option<String> {
     })
 }
 
-fn verdict(violation: Option<Violation>) -> Validation {
+fn verdict(violation: Option<InvalidAnswer>) -> Validation {
     match violation {
         None => Validation::Valid,
         Some(violation) => Validation::Invalid(ErrorMessage::Custom(complaint(&violation))),

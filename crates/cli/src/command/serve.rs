@@ -278,7 +278,7 @@ impl Serve {
         places["pid"] = std::process::id().into();
         // Now, and not with the first client: what was interrupted has waited long enough.
         if let Some(sessions) = &offered.sessions {
-            sessions.engine().run();
+            sessions.engine().start_maintenance();
         }
         admin.describe(json!({"places": places, "store": offered.store}));
         announce(&places, self.json)?;

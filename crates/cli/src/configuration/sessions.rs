@@ -58,8 +58,8 @@ impl SessionsSection {
     }
 
     /// Limits of the engine with these times in them.
-    pub(crate) fn limits(&self, limits: engine::Limits) -> engine::Limits {
-        engine::Limits {
+    pub(crate) fn limits(&self, limits: engine::SessionLimits) -> engine::SessionLimits {
+        engine::SessionLimits {
             inactivity: Some(Duration::from_secs(self.wait_seconds)),
             longest_inactivity: Duration::from_secs(self.longest_wait_seconds),
             duration: Some(Duration::from_secs(self.duration_seconds)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use mcp_flow::session::prompt::Prompt;
-use mcp_flow::session::store::{Filter, Page};
+use mcp_flow::session::store::{Filter, PageRequest};
 use mcp_flow::session::{Session, SessionId, Store};
 use mcp_flow::workflow::Library;
 use mcp_flow::workflow::runs::Runs;
@@ -48,7 +48,7 @@ impl Resting {
         let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
         let flows = flows.engine(move |engine| engine.flow(run));
         // Whoever looks must not set steps going that end in the middle, with this process.
-        let interaction = flows.at_rest().build();
+        let interaction = flows.offline().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         let server = runs.add_to(interaction.engine(), server);
         Ok(Self { store, server: server.build()? })
@@ -59,7 +59,7 @@ impl Resting {
         let mut all = Vec::new();
         let mut after = None;
         loop {
-            let page = Page { after, most: PAGE };
+            let page = PageRequest { after, most: PAGE };
             let listed = self.store.list(Filter::default(), page).await?;
             let Some(last) = listed.last() else { return Ok(all) };
             after = Some(last.id);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mcp_flow_session::Violation;
+use mcp_flow_session::InvalidAnswer;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -76,7 +76,7 @@ pub enum Verdict {
     /// Accepted.
     Accepted,
     /// Rejected by validation; the question stays open.
-    Rejected(Violation),
+    Rejected(InvalidAnswer),
     /// Not sent: the session has ended, or asks another question than the one that
     /// [`next`](Conversation::next) returned. Call `next` for the open one.
     Superseded,
@@ -442,15 +442,15 @@ fn is_same(open: &Question, pushed: &Question, is_retry_due: bool) -> bool {
 }
 
 /// Decodes the validation error of a rejected answer.
-fn rejection(result: &Value) -> Violation {
+fn rejection(result: &Value) -> InvalidAnswer {
     let said = |name: &str| {
         let validation = result.get("validation")?;
         validation.get(name)?.as_str().map(str::to_owned)
     };
     let error = said("error").unwrap_or_else(|| "the answer was not accepted".to_owned());
     match said("suggestion") {
-        Some(suggestion) => Violation::new(error).suggest(suggestion),
-        None => Violation::new(error),
+        Some(suggestion) => InvalidAnswer::new(error).suggest(suggestion),
+        None => InvalidAnswer::new(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prompts of interaction sessions, and their answers.
 
-use mcp_flow_session::Violation;
-use mcp_flow_session::prompt::{Progress, Prompt, PromptType, Rules};
+use mcp_flow_session::InvalidAnswer;
+use mcp_flow_session::prompt::{AnswerRules, FlowProgress, Prompt, PromptType};
 use serde_json::Value;
 
 /// A prompt that waits for an answer. Its texts are untrusted: show them through
@@ -18,9 +18,9 @@ pub struct Question {
     /// The prompt's `turnId`, if the server sends one.
     pub turn: Option<u64>,
     /// Progress of the session.
-    pub progress: Option<Progress>,
+    pub progress: Option<FlowProgress>,
     /// Validation error of the last answer (INT-087).
-    pub rejection: Option<Violation>,
+    pub rejection: Option<InvalidAnswer>,
     /// The prompt as received.
     pub raw: Value,
 }
@@ -42,7 +42,7 @@ impl Question {
         let prompt = serde_json::from_value(raw.clone()).unwrap_or_else(|_| {
             let message = raw.get("message").and_then(Value::as_str).unwrap_or("?");
             let rules = raw.get("validation").cloned().unwrap_or_default();
-            let rules: Rules = serde_json::from_value(rules).unwrap_or_default();
+            let rules: AnswerRules = serde_json::from_value(rules).unwrap_or_default();
             Prompt { validation: Box::new(rules), ..Prompt::new(PromptType::Text, message) }
         });
         let metadata = |name: &str| raw.get("metadata").and_then(|metadata| metadata.get(name));
@@ -54,8 +54,8 @@ impl Question {
             turn: metadata("turnId").and_then(Value::as_u64),
             progress: progress.and_then(|progress| serde_json::from_value(progress.clone()).ok()),
             rejection: text("error").map(|error| match text("suggestion") {
-                Some(suggestion) => Violation::new(error).suggest(suggestion),
-                None => Violation::new(error),
+                Some(suggestion) => InvalidAnswer::new(error).suggest(suggestion),
+                None => InvalidAnswer::new(error),
             }),
             raw,
         }

@@ -1,6 +1,6 @@
 //! Collecting a tool's arguments before the call, from its input schema (INT-099, PAT-027).
 
-use mcp_flow_session::prompt::{Choice, Prompt, PromptType};
+use mcp_flow_session::prompt::{ChoiceOption, Prompt, PromptType};
 use serde_json::{Map, Value};
 
 use super::conversation::Finished;
@@ -99,7 +99,7 @@ fn question(name: &str, property: &Value, required: bool) -> Question {
     rules.required = Some(required);
     let bound = |member: &str| {
         let number = property.get(member)?.as_number()?.clone();
-        Some(mcp_flow_session::prompt::Bound::Number(number))
+        Some(mcp_flow_session::prompt::RangeBound::Number(number))
     };
     match kind {
         PromptType::Choice => {
@@ -132,9 +132,9 @@ fn kind_of(property: &Value) -> Option<&str> {
     }
 }
 
-fn choice(value: &Value) -> Choice {
+fn choice(value: &Value) -> ChoiceOption {
     let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Choice { value: value.clone(), label }
+    ChoiceOption { value: value.clone(), label }
 }
 
 /// Maximum number of invalid answers for one parameter.

@@ -1,35 +1,34 @@
-//! What is asked of the engine, and what it answers.
+//! Requests to the engine, and the reply to an answer.
 
 use std::time::Duration;
 
 use mcp_flow_session::session::Answer;
-use mcp_flow_session::{Owner, Timestamp, Violation};
+use mcp_flow_session::{InvalidAnswer, Owner, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::view::View;
 
-/// A flow to be started.
+/// Request to start a session.
 #[derive(Clone, Debug)]
-pub struct Start {
-    /// Which flow.
+pub struct StartRequest {
+    /// Name of the flow.
     pub flow: String,
-    /// Whom the session will belong to.
+    /// Owner of the session.
     pub owner: Owner,
-    /// What the flow is told; a value here answers the question of the same key.
+    /// Parameters of the flow; a value also answers the question of the same key.
     pub params: Map<String, Value>,
-    /// What else it is told.
+    /// Context for the flow, beside its parameters.
     pub context: Map<String, Value>,
-    /// Time that it may wait for an answer; what its flow or the engine says if None.
+    /// Inactivity timeout. Defaults to that of the flow, then of the engine.
     pub inactivity: Option<Duration>,
-    /// Time that it may wait if neither this start nor its flow says, in place of what the engine
-    /// says.
+    /// Inactivity timeout if neither this start nor the flow sets one, in place of the engine's.
     pub default_inactivity: Option<Duration>,
-    /// Whether the flow begins only after the start has been answered.
+    /// Set if the flow begins in the background, after the reply to the start.
     pub in_background: bool,
 }
 
-impl Start {
-    /// A flow to be started with nothing but its name.
+impl StartRequest {
+    /// Creates a request with nothing but the flow and the owner.
     pub fn new(flow: impl Into<String>, owner: Owner) -> Self {
         Self {
             flow: flow.into(),
@@ -42,36 +41,36 @@ impl Start {
         }
     }
 
-    /// Tells the flow something; it need not ask for it (INT-020).
+    /// Sets the parameters; the flow does not ask for what they answer (INT-020).
     #[must_use]
     pub fn params(mut self, params: Map<String, Value>) -> Self {
         self.params = params;
         self
     }
 
-    /// Tells the flow something else (INT-021).
+    /// Sets the context (INT-021).
     #[must_use]
     pub fn context(mut self, context: Map<String, Value>) -> Self {
         self.context = context;
         self
     }
 
-    /// Has the start answered at once, with a session that is idle; then the flow begins, and its
-    /// first question comes by itself (INT-027, INT-062).
+    /// Returns from the start at once, with an idle session, and begins the flow in the background
+    /// (INT-027, INT-062).
     #[must_use]
     pub fn in_background(mut self) -> Self {
         self.in_background = true;
         self
     }
 
-    /// Time that it may wait for an answer (INT-022).
+    /// Sets the inactivity timeout (INT-022).
     #[must_use]
     pub fn inactivity(mut self, duration: Duration) -> Self {
         self.inactivity = Some(duration);
         self
     }
 
-    /// Time that it may wait for an answer if nothing else is said.
+    /// Sets the inactivity timeout used if neither this start nor the flow sets one.
     #[must_use]
     pub fn default_inactivity(mut self, duration: Duration) -> Self {
         self.default_inactivity = Some(duration);
@@ -79,62 +78,62 @@ impl Start {
     }
 }
 
-/// An answer to the open question.
+/// Request to answer the open question.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Response {
-    /// The answer, and what the client wants kept with it.
+pub struct AnswerRequest {
+    /// The answer and its metadata.
     pub answer: Answer,
-    /// Which turn it answers, as [`OpenQuestion::turn`](crate::OpenQuestion) said. With it, an
-    /// answer sent twice counts once, and one meant for another question is refused.
+    /// Turn it answers, from [`OpenQuestion::turn`](crate::OpenQuestion). With it, a repeated answer
+    /// counts once, and an answer to another question is rejected.
     pub turn: Option<u32>,
-    /// Which attempt at that turn it is, as [`OpenQuestion::attempt`](crate::OpenQuestion) said.
-    /// With it, a wrong answer sent twice counts once too.
+    /// Attempt at that turn, from [`OpenQuestion::attempt`](crate::OpenQuestion). With it, a repeated
+    /// invalid answer counts once, too.
     pub attempt: Option<u32>,
-    /// Knowledge its sender can have had, where that is known here. An answer that names no turn is
-    /// not taken for one to a question that came later (INT-041).
-    pub seen: Option<Seen>,
+    /// Newest turn its sender can know, if that is known. An answer that names no turn does not
+    /// answer a later question (INT-041).
+    pub seen: Option<SeenTurn>,
 }
 
-/// Knowledge a client can have of a session at the moment its message is received.
+/// Newest turn of a session that a client can know when its message is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// The newest turn it can have been asked.
+pub struct SeenTurn {
+    /// Number of the turn.
     pub turn: u32,
-    /// Whether no reply to an earlier answer can have been lost, so that sending the last answer
-    /// twice is not a retry.
+    /// Set if no reply to an earlier answer can have been lost, so that repeating the last answer is
+    /// not a retry.
     pub is_reliable: bool,
 }
 
-impl Response {
-    /// Says which turn this answers.
+impl AnswerRequest {
+    /// Sets the turn this answers.
     #[must_use]
     pub fn for_turn(mut self, turn: u32) -> Self {
         self.turn = Some(turn);
         self
     }
 
-    /// Says which attempt at its turn this is.
+    /// Sets the attempt at the turn.
     #[must_use]
     pub fn at_attempt(mut self, attempt: u32) -> Self {
         self.attempt = Some(attempt);
         self
     }
 
-    /// Says what its sender can have known.
+    /// Sets the newest turn the sender can know.
     #[must_use]
-    pub fn seen(mut self, seen: Option<Seen>) -> Self {
+    pub fn seen(mut self, seen: Option<SeenTurn>) -> Self {
         self.seen = seen;
         self
     }
 
-    /// When the client says the answer was given.
+    /// Sets the client's time of the answer.
     #[must_use]
     pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
         self.answer.timestamp = Some(timestamp);
         self
     }
 
-    /// What the client wants kept with the answer.
+    /// Sets metadata that is stored with the answer.
     #[must_use]
     pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.answer.metadata = metadata;
@@ -142,34 +141,34 @@ impl Response {
     }
 }
 
-impl From<Value> for Response {
+impl From<Value> for AnswerRequest {
     fn from(value: Value) -> Self {
         Self { answer: value.into(), ..Self::default() }
     }
 }
 
-/// What became of an answer.
+/// Reply to an answer, with the status of the session after it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
-    /// It was taken, and this is how things stand now.
+pub enum AnswerReply {
+    /// The answer was accepted.
     Accepted(View),
-    /// It had been taken before, and this is how things stand now.
+    /// The answer had been accepted before.
     Repeated(View),
-    /// It breaks the rules; the question is still open (INT-040).
+    /// The answer is invalid; the question is still open (INT-040).
     Rejected {
-        /// What is wrong with it.
-        violation: Violation,
-        /// How many more answers may be tried.
+        /// Violation by the answer.
+        violation: InvalidAnswer,
+        /// Number of attempts left.
         left: u32,
-        /// How things stand.
+        /// Status of the session.
         view: View,
     },
-    /// It breaks the rules, for the last time: the session is over (C-07).
+    /// The answer is invalid and was the last attempt: the session has ended (C-07).
     Ended(View),
 }
 
-impl Reply {
-    /// How things stand.
+impl AnswerReply {
+    /// Returns the status of the session.
     pub fn view(&self) -> &View {
         match self {
             Self::Accepted(view) | Self::Repeated(view) | Self::Ended(view) => view,

@@ -1,136 +1,132 @@
-//! Starting a flow.
+//! Starting a session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_flow_session::event::Started;
-use mcp_flow_session::store::{Filter, Page, Phase};
+use mcp_flow_session::event::SessionStarted;
+use mcp_flow_session::store::{PageRequest, Phase};
 use mcp_flow_session::{Command, Owner, Session, SessionId, StoreError};
 
-use super::core::{Core, check_size};
-use super::request::Start;
+use super::Engine;
+use super::request::StartRequest;
+use super::respond::check_size;
 use crate::definition::Definition;
 use crate::error::EngineError;
-use crate::quota::Counts;
-use crate::run::Slot;
-use crate::shared::Shared;
-use crate::turn::Turn;
+use crate::execution::Execution;
+use crate::quota::SessionCounts;
+use crate::slot::Slot;
+use crate::turn::TurnGuard;
 use crate::view::View;
 
-impl Core {
-    pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
-        if self.stopping.is_cancelled() {
+impl Engine {
+    pub(super) async fn start_session(&self, start: StartRequest) -> Result<View, EngineError> {
+        let inner = &self.inner;
+        if inner.stopping.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
-        let Some(definition) = self.flows.get(&start.flow) else {
+        let Some(definition) = inner.flows.get(&start.flow) else {
             return Err(EngineError::UnknownFlow(start.flow));
         };
-        check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
+        let given = (&start.params, &start.context);
+        check_size("parameters and context", inner.limits.params, &given)?;
         definition.check_given(&start.params)?;
         let (id, owner) = (new_id()?, start.owner.clone());
         let in_background = start.in_background;
-        self.take_place(&owner).await?;
+        self.reserve_quota(&owner).await?;
         let session = Session::start(self.started(start, definition));
-        let shared = Shared::fresh(id, session, self.setting(Some(definition)));
-        let slot = Slot::new(shared, Some(Arc::clone(definition)));
-        let place = TakenPlace { counts: &self.counts, owner: &owner };
-        let started = match self.live.insert(slot) {
+        let execution = Execution::create(id, session, self.execution_context(Some(definition)));
+        let slot = Slot::new(execution, Some(Arc::clone(definition)));
+        let reservation = QuotaReservation { counts: &inner.counts, owner: &owner };
+        let started = match inner.slots.insert(slot) {
             Some(slot) => self.begin(&slot, in_background).await,
             None => Err(EngineError::Busy),
         };
-        std::mem::forget(place);
-        started.inspect_err(|_| self.counts.give_back(&owner))
+        std::mem::forget(reservation);
+        started.inspect_err(|_| inner.counts.release(&owner))
     }
 
-    async fn begin(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        in_background: bool,
-    ) -> Result<View, EngineError> {
-        let turn = self.take_turn(slot).await;
+    async fn begin(&self, slot: &Arc<Slot>, in_background: bool) -> Result<View, EngineError> {
+        let turn = self.lock_turn(slot).await;
         let begun = match in_background {
-            false => self.begin_in(slot, &turn).await,
+            false => self.begin_now(slot, &turn).await,
             true => self.begin_later(slot, &turn).await,
         };
         if begun.is_err() {
-            slot.dead.store(true, Ordering::Release);
-            self.live.remove(slot);
+            slot.stale.store(true, Ordering::Release);
+            self.inner.slots.remove(slot);
         } else {
-            self.rested(slot);
+            self.release_slot(slot);
         }
         begun
     }
 
-    async fn begin_in(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        turn: &Turn<'_>,
-    ) -> Result<View, EngineError> {
+    async fn begin_now(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<View, EngineError> {
         slot.prepare()?;
-        slot.shared.command(Command::Begin)?;
+        slot.execution.command(Command::Begin)?;
         slot.poll();
-        // As long as nothing is durable, what was given wrongly can be refused as a whole.
-        let wrong =
-            slot.shared.lock().session.open.as_ref().and_then(|open| {
+        // Nothing is durable yet, so invalid parameters can still fail the start as a whole.
+        let invalid =
+            slot.execution.lock().session.open.as_ref().and_then(|open| {
                 open.violation.clone().map(|violation| (open.key.clone(), violation))
             });
-        if let Some((key, violation)) = wrong {
+        if let Some((key, violation)) = invalid {
             return Err(EngineError::InvalidParams { key, violation });
         }
-        if self.commit(slot, turn).await? || slot.shared.is_busy() {
+        if self.commit(slot, turn).await? || slot.execution.has_work() {
             self.advance(slot, turn).await?;
         }
         Ok(slot.view())
     }
 
-    /// Makes the session durable, and has its flow begin by itself.
+    /// Makes the session durable, and runs its flow in a task.
     async fn begin_later(
-        self: &Arc<Self>,
+        &self,
         slot: &Arc<Slot>,
-        turn: &Turn<'_>,
+        turn: &TurnGuard<'_>,
     ) -> Result<View, EngineError> {
         slot.prepare()?;
         self.commit(slot, turn).await?;
         let view = slot.view();
-        let (core, id) = (Arc::clone(self), slot.id);
-        self.tasks.spawn(async move {
-            if let Err(error) = core.take_up(id).await {
-                tracing::warn!(session = %id, %error, "a flow could not begin");
-                core.stalled.add(id);
+        let (engine, id) = (self.clone(), slot.id);
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.resume(id).await {
+                tracing::warn!(session = %id, %error, "a flow could not begin; retrying later");
+                engine.inner.stalled.add(id);
             }
         });
         Ok(view)
     }
 
-    /// Takes one of the places an owner has for sessions.
-    async fn take_place(&self, owner: &Owner) -> Result<(), EngineError> {
-        let most = self.limits.sessions_per_owner;
-        if !self.counts.known(owner) {
-            let filter = Filter { owner: Some(owner.clone()), phase: Phase::Live };
-            let page = Page { after: None, most };
-            let count = self.store.list(filter, page).await?.len();
-            self.counts.learn(owner, count);
+    /// Counts one more session of an owner, within its quota.
+    async fn reserve_quota(&self, owner: &Owner) -> Result<(), EngineError> {
+        let counts = &self.inner.counts;
+        let most = self.inner.limits.sessions_per_owner;
+        if !counts.is_cached(owner) {
+            let page = PageRequest { after: None, most };
+            let count = self.list(owner, Phase::Live, page).await?.len();
+            counts.cache(owner, count);
         }
-        if self.counts.take(owner, most) {
+        if counts.reserve(owner, most) {
             Ok(())
         } else {
             Err(EngineError::TooManySessions { most })
         }
     }
 
-    fn started(&self, start: Start, definition: &Definition) -> Started {
-        let limits = &self.limits;
-        let at = self.clock.now();
-        let (patient, waits) = (definition.is_patient(), definition.wait());
-        // Only what a client asks for is cut; the rest is what the flow and the server say.
+    fn started(&self, start: StartRequest, definition: &Definition) -> SessionStarted {
+        let limits = &self.inner.limits;
+        let at = self.now();
+        let (has_no_timeout, waits) = (definition.has_no_timeout(), definition.wait());
+        // Only what a client asks for is capped; the rest is set by the flow and the server.
         let longest = limits.longest_inactivity.max(waits.unwrap_or_default());
         let asked = start.inactivity.map(|duration| duration.min(longest));
-        let usual = start.default_inactivity.or(limits.inactivity).filter(|_| !patient);
+        let usual = start.default_inactivity.or(limits.inactivity).filter(|_| !has_no_timeout);
         let inactivity = asked.or(waits).or(usual);
-        let is_bounded = |limit: &Duration| !patient && waits.is_none_or(|waits| waits < *limit);
+        let is_bounded =
+            |limit: &Duration| !has_no_timeout && waits.is_none_or(|waits| waits < *limit);
         let duration = limits.duration.filter(is_bounded);
-        Started {
+        SessionStarted {
             flow: start.flow,
             owner: start.owner,
             params: start.params,
@@ -142,16 +138,16 @@ impl Core {
     }
 }
 
-/// A place that was taken for a session that is about to start. Dropped when whoever wanted it
-/// went away meanwhile: then only the store knows whether there is a session.
-struct TakenPlace<'a> {
-    counts: &'a Counts,
+/// A session counted in advance. Dropped only if the caller goes away during the start: then only
+/// the store knows whether there is a session.
+struct QuotaReservation<'a> {
+    counts: &'a SessionCounts,
     owner: &'a Owner,
 }
 
-impl Drop for TakenPlace<'_> {
+impl Drop for QuotaReservation<'_> {
     fn drop(&mut self) {
-        self.counts.forget(self.owner);
+        self.counts.invalidate(self.owner);
     }
 }
 
@@ -173,7 +169,7 @@ mod tests {
 
     use super::new_id;
 
-    /// INT-070, INT-102: no id comes twice, and each of its 128 bits is as often set as not.
+    /// INT-070, INT-102: ids do not repeat, and each of the 128 bits is set half of the time.
     #[test]
     fn ids_cannot_be_guessed() {
         const IDS: usize = 100_000;

@@ -1,15 +1,16 @@
-//! How a flow can fail to give a result.
+//! Result type of flows.
 
 use std::fmt;
 
-use mcp_flow_session::event::Fault;
+use mcp_flow_session::event::FlowFault;
 
-/// What a flow gives.
+/// Result of a flow.
 pub type FlowResult<T> = Result<T, FlowError>;
 
-/// Why a flow gives no result.
+/// Reason a flow has no result.
 ///
-/// Any error becomes one by `?`, which is why this is not an error itself: the same as anyhow does.
+/// Any error converts to it by `?`, which is why this type, like `anyhow::Error`, does not implement
+/// [`Error`](std::error::Error).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowError(pub(crate) Reason);
 
@@ -17,25 +18,25 @@ pub struct FlowError(pub(crate) Reason);
 pub(crate) enum Reason {
     Declined(String),
     Failed(String),
-    Fault(Box<Fault>),
+    Fault(Box<FlowFault>),
 }
 
 impl FlowError {
-    /// Something went wrong; the owner of the session is told what.
+    /// Creates a failure. The message is shown to the owner of the session.
     pub fn new(message: impl Into<String>) -> Self {
         Self(Reason::Failed(message.into()))
     }
 
-    /// Nothing went wrong, but nothing was done either.
+    /// Creates a decline: the flow completed without doing its work, and without a fault.
     pub fn declined(summary: impl Into<String>) -> Self {
         Self(Reason::Declined(summary.into()))
     }
 
-    pub(crate) fn fault(fault: Fault) -> Self {
+    pub(crate) fn fault(fault: FlowFault) -> Self {
         Self(Reason::Fault(Box::new(fault)))
     }
 
-    /// Whether the flow was declined, as opposed to having failed.
+    /// Returns whether the flow was declined, as opposed to having failed.
     pub fn is_declined(&self) -> bool {
         matches!(self.0, Reason::Declined(_))
     }

@@ -1,19 +1,20 @@
 //! `interaction.start` (INT-016 to INT-027).
 
-use mcp_flow_engine::{Engine, EngineError, Standing, Start, View};
+use mcp_flow_engine::{Engine, EngineError, SessionStatus, StartRequest, View};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
 use mcp_flow_proto::text::unescape_pointer;
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome};
 use mcp_flow_session::event::{Ending, FaultName};
-use mcp_flow_session::{Owner, State, Violation};
+use mcp_flow_session::{InvalidAnswer, Owner, State};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::reply;
-use crate::delivery::{Delivery, Outlook};
-use crate::fault::{NOT_INTERACTIVE, invalid, refused, timed_out};
+use super::{call_timeout, reply_with};
+use crate::backend::{SessionBackend, SessionRef};
+use crate::delivery::{Delivery, NextUp};
+use crate::fault::{NOT_INTERACTIVE, invalid, not_started, timed_out};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
 use crate::wire;
@@ -28,22 +29,22 @@ pub(super) async fn start(
     let offered =
         interaction.inner.flows.get(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
     let Some(offered) = offered else {
-        return Err(no_such_flow(&context, &flow));
+        return Err(unknown_flow(&context, &flow));
     };
     check_given(&context, &start)?;
-    let delivery = Delivery::of(&context);
-    let begun = begin(&interaction, start).await;
-    let view = begun.map_err(|error| refused(&flow, &error))?;
-    refuse_timeout(&view)?;
+    let delivery = interaction.delivery(&context);
+    let begun = begin(&interaction, &context, start).await;
+    let (view, session) = begun.map_err(|error| not_started(&flow, &error))?;
+    check_not_timed_out(&view)?;
     let mut result = json!({"sessionId": view.id, "state": State::Idle.name()});
-    let apart = delivery == Delivery::Push && offered.asks_after_start;
-    let question = match &view.standing {
-        Standing::Waiting(open) if !apart => Some(open),
+    let is_sent_later = delivery == Delivery::Push && offered.asks_after_start;
+    let question = match &view.status {
+        SessionStatus::Waiting(open) if !is_sent_later => Some(open),
         _ => None,
     };
     if let Some(open) = question {
         result["initialPrompt"] = wire::prompt(open);
-        interaction.note_shown(&view, context.client().moment());
+        interaction.record_delivered(&view, context.client().moment());
     }
     let mut meta = json!({"effectiveState": view.state.name()});
     if let Some(millis) = view.inactivity {
@@ -54,50 +55,57 @@ pub(super) async fn start(
         Delivery::Inline => result["next"] = wire::next(&view),
         Delivery::Push if question.is_some() => {
             let client = context.client().outside_the_call();
-            interaction.warn_in_time(&view, &client, &owner(&context));
+            interaction.schedule_warning(&view, &client, &owner(&context));
         }
-        Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, true)),
+        Delivery::Push => interaction.deliver(&context, &view, NextUp::of(&view, true)),
     }
-    reply(&context, result)
+    reply_with(&context, result, &session)
 }
 
-/// What is to be started.
-pub(super) fn read(context: &Context, fields: &mut Fields) -> Result<Start, RpcError> {
-    let mut start = Start::new(fields.text("toolName")?, owner(context));
+fn read(context: &Context, fields: &mut Fields) -> Result<StartRequest, RpcError> {
+    let mut start = StartRequest::new(fields.text("toolName")?, owner(context));
     start.params = fields.object("initialParams")?.unwrap_or_default();
     start.context = fields.object("context")?.unwrap_or_default();
     start.inactivity = fields.duration("timeout")?;
     Ok(start)
 }
 
-/// Refuses at once what the arguments of the flow do not allow, though it may not be asked for until
-/// later (INT-020).
-pub(super) fn check_given(context: &Context, start: &Start) -> Result<(), RpcError> {
+/// Validates parameters by the argument schema of the flow, even those whose question comes up later
+/// (INT-020).
+fn check_given(context: &Context, start: &StartRequest) -> Result<(), RpcError> {
     let Some(tool) = context.server().find_tool(&start.flow) else { return Ok(()) };
     let mut given = start.params.clone();
-    // What is null is not given.
+    // A null counts as absent.
     given.retain(|_, value| !value.is_null());
     let given = Value::Object(given).to_string();
     let violations = tool.check(Raw::Json(&given)).err().unwrap_or_default();
     violations.into_iter().next().map_or(Ok(()), |first| {
         let key = first.pointer.split('/').nth(1).unwrap_or_default();
-        Err(invalid(&unescape_pointer(key), &Violation::new(first.sentence)))
+        Err(invalid(&unescape_pointer(key), &InvalidAnswer::new(first.sentence)))
     })
 }
 
-/// Starts the flow, and waits a little for what it asks, even if the caller goes away meanwhile; what
-/// it has begun is then ended again, so that nothing is left that nobody knows of (C-12).
-async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineError> {
+/// Starts the session. A stored one is waited for briefly, and cancelled if the caller goes away
+/// meanwhile, since nobody would know of it (C-12).
+async fn begin(
+    interaction: &Interaction,
+    context: &Context,
+    start: StartRequest,
+) -> Result<(View, SessionRef), EngineError> {
+    let backend = &interaction.inner.backend;
+    let SessionBackend::Stored(engine) = backend else {
+        return backend.start(start, call_timeout(context)).await;
+    };
     let (mut begun, result) = oneshot::channel();
-    let (engine, owner) = (interaction.engine().clone(), start.owner.clone());
-    let patience = interaction.inner.patience.start;
+    let (engine, owner) = (engine.clone(), start.owner.clone());
+    let timeout = interaction.inner.timeouts.start;
     tokio::spawn(async move {
         let mut started = engine.start(start).await;
         if let Ok(view) = &mut started
-            && matches!(view.standing, Standing::Working(_))
+            && matches!(view.status, SessionStatus::Working(_))
         {
             tokio::select! {
-                waited = engine.wait(view.id, &owner, patience) => {
+                waited = engine.wait(view.id, &owner, timeout) => {
                     if let Ok(waited) = waited {
                         *view = waited;
                     }
@@ -109,18 +117,20 @@ async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineEr
             abandon(&engine, &view, &owner).await;
         }
     });
-    result.await.unwrap_or(Err(EngineError::ShuttingDown))
+    let view = result.await.unwrap_or(Err(EngineError::ShuttingDown))?;
+    let session = SessionRef::Id(view.id);
+    Ok((view, session))
 }
 
 async fn abandon(engine: &Engine, view: &View, owner: &Owner) {
     let reason = Some("the request that started it was cancelled".to_owned());
-    // It may be over already.
+    // Fails if it has ended already.
     let _ = engine.cancel(view.id, owner, reason).await;
 }
 
-/// A flow that did not even get to its first question in time (INT-083).
-pub(super) fn refuse_timeout(view: &View) -> Result<(), RpcError> {
-    if let Standing::Ended(ended) = &view.standing
+/// Fails for a session that ended because an operation timed out (INT-083).
+pub(super) fn check_not_timed_out(view: &View) -> Result<(), RpcError> {
+    if let SessionStatus::Ended(ended) = &view.status
         && let Ending::Failed(fault) = &ended.ending
         && fault.name == FaultName::Timeout
     {
@@ -129,8 +139,8 @@ pub(super) fn refuse_timeout(view: &View) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// No tool of this name, or one that asks nothing (C-44).
-pub(super) fn no_such_flow(context: &Context, name: &str) -> RpcError {
+/// The error for a tool that does not exist, or is no flow (C-44).
+fn unknown_flow(context: &Context, name: &str) -> RpcError {
     let short: String = name.chars().take(128).collect();
     let tool = context.server().find_tool(name);
     if tool.is_some_and(|tool| context.may(tool.kind(), &tool.definition().name)) {

@@ -1,38 +1,38 @@
-//! A question as a form, and the answer to the form as an answer to the question (C-06).
+//! Elicitation forms for questions, and the conversion of their results to answers (C-06).
 
 use mcp_flow_engine::OpenQuestion;
 use mcp_flow_proto::model::{
     ElicitForm, ElicitResult, Field, FieldKind, FormChoice, FormSchema, TextFormat,
 };
 use mcp_flow_proto::{Revision, RpcError};
-use mcp_flow_session::prompt::{Bound, Choice, Prompt, PromptType, Rules};
+use mcp_flow_session::prompt::{AnswerRules, ChoiceOption, Prompt, PromptType, RangeBound};
 use serde_json::{Map, Number, Value};
 
-use super::question_again;
+use super::message_with_violation;
 
-/// A question as a form of one field, or of several where one cannot hold the answer.
+/// Elicitation form of a question: one field, or several for files and custom answers.
 #[derive(Debug)]
 pub(super) struct Form {
     form: ElicitForm,
     reading: Reading,
 }
 
-/// How the answer is found in what was filled in.
+/// Location of the answer in the content of a form.
 #[derive(Debug)]
 enum Reading {
-    /// It is in this field.
+    /// The value of this field.
     Field(String),
-    /// This field names one of these.
-    Choice(String, Vec<Choice>),
-    /// It is the form as a whole.
+    /// The option this field names.
+    Choice(String, Vec<ChoiceOption>),
+    /// The whole content.
     Whole,
 }
 
 impl Form {
-    /// The form that asks a question; an error where no form can.
+    /// Creates the form of a question; an error if no form can ask it.
     pub(super) fn of(open: &OpenQuestion) -> Result<Self, RpcError> {
         let OpenQuestion { key, prompt, violation, .. } = open;
-        let message = question_again(&prompt.message, violation.as_ref());
+        let message = message_with_violation(&prompt.message, violation.as_ref());
         let (fields, reading) = match prompt.kind {
             PromptType::File => (file_fields(prompt), Reading::Whole),
             PromptType::Custom => (custom_fields(key, prompt)?, Reading::Whole),
@@ -44,12 +44,12 @@ impl Form {
         Ok(Self { form: ElicitForm { message, schema: FormSchema::new(fields) }, reading })
     }
 
-    /// The params of `elicitation/create`.
+    /// Returns the params of `elicitation/create`.
     pub(super) fn params(&self, revision: Revision) -> Result<Value, RpcError> {
         self.form.wire(revision).map_err(|error| RpcError::invalid_params(error.to_string()))
     }
 
-    /// The answer in what was filled in. Nothing is believed here; the question's own rules judge.
+    /// Returns the answer in the content of a form, not yet validated.
     pub(super) fn value(&self, mut content: Map<String, Value>) -> Value {
         match &self.reading {
             Reading::Field(key) => content.remove(key).unwrap_or_default(),
@@ -62,17 +62,17 @@ impl Form {
                 let chosen = content.remove(key).unwrap_or_default();
                 let found = choices
                     .iter()
-                    .find(|choice| chosen == choice.value || chosen == spelled(&choice.value));
+                    .find(|choice| chosen == choice.value || chosen == option_text(&choice.value));
                 found.map_or(chosen, |choice| choice.value.clone())
             }
         }
     }
 
-    /// What may have been answered, where the question itself is not known any more.
+    /// Returns the possible answers in the content of a form whose question was erased.
     pub(super) fn readings(key: &str, result: ElicitResult) -> Vec<Value> {
         let mut content = result.content.unwrap_or_default();
         let field = content.get(key).cloned();
-        // A choice may stand for a value that is no text.
+        // The value of an option need not be a string.
         let chosen = field.as_ref().and_then(Value::as_str);
         let chosen = chosen.and_then(|text| serde_json::from_str(text).ok());
         drop_empty(&mut content);
@@ -82,7 +82,7 @@ impl Form {
     }
 }
 
-/// Leaves out the fields of a form that were not filled in.
+/// Removes fields that were left empty.
 fn drop_empty(content: &mut Map<String, Value>) {
     content.retain(|_, value| !value.is_null() && *value != "");
 }
@@ -94,7 +94,7 @@ fn field(key: &str, prompt: &Prompt) -> Field {
     field.required = rules.required == Some(true) && default_value.is_none();
     field.description = description(rules, placeholder.as_deref());
     match (default_value, prompt.kind) {
-        (Some(value), PromptType::Choice) => field.default_value(spelled(value)),
+        (Some(value), PromptType::Choice) => field.default_value(option_text(value)),
         (Some(value), _) => field.default_value(value.clone()),
         (None, _) => field,
     }
@@ -111,7 +111,7 @@ fn kind(prompt: &Prompt) -> FieldKind {
             default: None,
         },
         PromptType::Choice => FieldKind::Choice {
-            choices: prompt.choices.iter().map(titled).collect(),
+            choices: prompt.choices.iter().map(form_choice).collect(),
             default: None,
         },
         PromptType::Date => FieldKind::Text {
@@ -129,8 +129,8 @@ fn kind(prompt: &Prompt) -> FieldKind {
     }
 }
 
-/// Rules that forms have no place for, in words.
-fn description(rules: &Rules, placeholder: Option<&str>) -> Option<String> {
+/// Describes rules that forms cannot express.
+fn description(rules: &AnswerRules, placeholder: Option<&str>) -> Option<String> {
     let mut sentences = Vec::new();
     if let Some(placeholder) = placeholder {
         sentences.push(format!("For example: {placeholder}"));
@@ -138,10 +138,10 @@ fn description(rules: &Rules, placeholder: Option<&str>) -> Option<String> {
     if let Some(pattern) = &rules.pattern {
         sentences.push(format!("Must match {pattern}"));
     }
-    if let Some(Bound::Date(day)) = &rules.min {
+    if let Some(RangeBound::Date(day)) = &rules.min {
         sentences.push(format!("Not before {day}"));
     }
-    if let Some(Bound::Date(day)) = &rules.max {
+    if let Some(RangeBound::Date(day)) = &rules.max {
         sentences.push(format!("Not after {day}"));
     }
     (!sentences.is_empty()).then(|| sentences.join(". "))
@@ -159,7 +159,7 @@ fn file_fields(prompt: &Prompt) -> Vec<Field> {
     ]
 }
 
-/// The fields of a custom question whose answer is a flat object; forms can say no more.
+/// Returns the fields of a custom question. Forms support flat objects only.
 fn custom_fields(key: &str, prompt: &Prompt) -> Result<Vec<Field>, RpcError> {
     let schema = prompt.validation.schema.as_ref();
     let fields = schema.and_then(|schema| FormSchema::from_schema(schema).ok());
@@ -173,23 +173,23 @@ fn custom_fields(key: &str, prompt: &Prompt) -> Result<Vec<Field>, RpcError> {
     })
 }
 
-fn titled(choice: &Choice) -> FormChoice {
-    let value = spelled(&choice.value);
+fn form_choice(choice: &ChoiceOption) -> FormChoice {
+    let value = option_text(&choice.value);
     let title = Some(choice.label.clone()).filter(|label| *label != value);
     FormChoice { value, title }
 }
 
-/// A value as the text a form can offer it by.
-fn spelled(value: &Value) -> String {
+/// A value as the text of an option.
+fn option_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-fn number(bound: Option<&Bound>) -> Option<Number> {
+fn number(bound: Option<&RangeBound>) -> Option<Number> {
     match bound {
-        Some(Bound::Number(number)) => Some(number.clone()),
+        Some(RangeBound::Number(number)) => Some(number.clone()),
         _ => None,
     }
 }

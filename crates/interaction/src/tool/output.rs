@@ -1,19 +1,19 @@
-//! How a flow that was called as a tool ended, as a tool's result.
+//! Tool results of flows.
 
 use std::iter;
 
 use mcp_flow_engine::OpenQuestion;
 use mcp_flow_server::{Failure, ToolOutput};
-use mcp_flow_session::event::{Ended, Ending};
-use mcp_flow_session::prompt::{Choice, Rules};
+use mcp_flow_session::event::{Ending, SessionEnded};
+use mcp_flow_session::prompt::{AnswerRules, ChoiceOption};
 use mcp_flow_session::{Prompt, PromptType};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{fault_name, limit_name};
 use crate::wire;
 
-/// The result of a flow.
-pub(super) fn of(ended: &Ended) -> ToolOutput {
+/// Returns the tool result of a session that has ended.
+pub(super) fn of(ended: &SessionEnded) -> ToolOutput {
     match &ended.ending {
         Ending::Completed { success: true, data, summary } => {
             let mut output = match data {
@@ -33,17 +33,17 @@ pub(super) fn of(ended: &Ended) -> ToolOutput {
         }
         Ending::Cancelled { reason } => {
             let reason = reason.as_deref().unwrap_or("no reason given");
-            failure("CANCELLED", format!("The conversation was cancelled: {reason}"))
+            failure("CANCELLED", format!("The session was cancelled: {reason}"))
         }
         Ending::Expired(limit) => {
             let why = limit_name(*limit);
-            failure("SESSION_EXPIRED", format!("The conversation has expired ({why})"))
+            failure("SESSION_EXPIRED", format!("The session has expired ({why})"))
         }
         Ending::Failed(fault) => failure(fault_name(fault), fault.message.clone()),
     }
 }
 
-/// Somebody would not answer, and that ended it.
+/// Returns the tool result of a session whose question was declined.
 pub(super) fn declined(key: &str) -> ToolOutput {
     failure("DECLINED", format!("The user declined to answer `{key}`, and nothing more was done."))
 }
@@ -57,8 +57,8 @@ pub(crate) struct Unanswered<'a> {
     pub(crate) declared: Option<&'a Prompt>,
 }
 
-/// Values are missing that nobody can be asked for: the one the flow waits for, those of its other
-/// questions, with their schemas, and how to give them.
+/// Returns the failure of a call that lacks values and cannot ask for them: the open question, the
+/// other unanswered questions with their schemas, and an example call.
 pub(super) fn missing(
     flow: &str,
     given: &Map<String, Value>,
@@ -102,12 +102,12 @@ fn kind(prompt: &Prompt) -> String {
             None => "a text".to_owned(),
         },
         PromptType::Choice => {
-            let values = prompt.choices.iter().take(MOST_SHOWN).map(shown).collect::<Vec<_>>();
+            let values = prompt.choices.iter().take(OPTION_LIMIT).map(display).collect::<Vec<_>>();
             format!("one of {}", values.join(", "))
         }
         PromptType::Confirm => "true or false".to_owned(),
         PromptType::Number => "a number".to_owned(),
-        PromptType::Date => "a day, written YYYY-MM-DD".to_owned(),
+        PromptType::Date => "a date, written YYYY-MM-DD".to_owned(),
         PromptType::File => "a file: {name, mimeType, data in base64} or {uri}".to_owned(),
         PromptType::Custom => match &rules.schema {
             Some(schema) => format!("what this schema allows: {schema}"),
@@ -116,7 +116,7 @@ fn kind(prompt: &Prompt) -> String {
     }
 }
 
-fn shown(choice: &Choice) -> String {
+fn display(choice: &ChoiceOption) -> String {
     let value = choice.value.to_string();
     if choice.value == choice.label.as_str() {
         value
@@ -145,7 +145,7 @@ fn example_of(prompt: &Prompt) -> Option<Value> {
     candidates.into_iter().find(is_valid)
 }
 
-fn bounds(rules: &Rules) -> impl Iterator<Item = Value> {
+fn bounds(rules: &AnswerRules) -> impl Iterator<Item = Value> {
     [&rules.min, &rules.max].into_iter().flatten().map(|bound| json!(bound))
 }
 
@@ -179,7 +179,7 @@ fn stated_in(schema: &Value) -> Option<Value> {
 
 const HTTPS_FILE: &str = "https://example.com/file";
 
-const MOST_SHOWN: usize = 20;
+const OPTION_LIMIT: usize = 20;
 
 #[cfg(test)]
 mod tests {

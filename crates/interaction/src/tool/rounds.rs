@@ -1,152 +1,200 @@
 //! A flow called in several rounds (2026-07-28).
 //!
-//! The client carries, sealed, which session it is in, which turn it was asked and which attempt at
-//! it this is. An answer sent twice leads to the same question or the same end, and is one attempt if
-//! it was wrong; another answer to a question that was answered is refused.
+//! `requestState` holds, sealed, the session, the turn and the attempt. A repeated answer to a stored
+//! session leads to the same question or the same result, and is one attempt if it was invalid;
+//! another answer to an answered question is rejected. A client-held session is itself in
+//! `requestState` (C-43).
 
-use mcp_flow_engine::{OpenQuestion, Reply as Answered, Response, Standing, View};
+use mcp_flow_engine::{AnswerReply, AnswerRequest, OpenQuestion, SessionStatus, View};
 use mcp_flow_proto::model::{ElicitAction, ElicitResult, InputRequest};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::input::InputRequired;
-use mcp_flow_session::{Ending, Session, SessionId, State};
+use mcp_flow_session::{Ending, Session, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::Form;
-use super::{Call, Called, DECLINED, Said, output};
-use crate::fault::{refused, transition};
+use super::{Call, CallResult, DECLINED, FormAnswer, output};
+use crate::backend::{SessionBackend, SessionRef};
+use crate::fault::{engine_error, transition};
 
-/// What the client carries from one round to the next.
+/// State that the client carries from one round to the next.
 #[derive(Debug, Deserialize, Serialize)]
-struct Carried {
-    session: SessionId,
-    turn: u32,
-    #[serde(default)]
-    attempt: u32,
+struct RoundState {
+    #[serde(flatten)]
+    session: SessionRef,
+    /// Turn that was asked; that of the token if the client holds the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
     key: String,
 }
 
 impl Call {
-    pub(super) async fn by_rounds(&self) -> Result<Called, Called> {
-        match self.carried()? {
-            Some(carried) => self.next_round(carried).await,
-            None => {
-                let view = self.start().await?;
-                let unfinished = self.ends_with_call(view.id);
-                let called = self.told(self.settled(view).await?)?;
-                unfinished.disarm();
-                Ok(called)
-            }
+    pub(super) async fn by_rounds(&self) -> Result<CallResult, CallResult> {
+        if let Some(state) = self.round_state()? {
+            return self.next_round(state).await;
         }
+        let timeout = self.engine.limits().operation;
+        let started = self.backend().start(self.start_request(), timeout).await;
+        let (view, session) = started.map_err(|error| self.cannot_start(error))?;
+        // A client-held session that nobody holds needs no cancelling.
+        let unfinished = match session {
+            SessionRef::Id(id) => Some(self.cancel_on_drop(id)),
+            SessionRef::Token(_) => None,
+        };
+        let result = self.reply_to_round(self.settled(view).await?, session)?;
+        if let Some(unfinished) = unfinished {
+            unfinished.disarm();
+        }
+        Ok(result)
     }
 
-    fn carried(&self) -> Result<Option<Carried>, RpcError> {
-        let Some(carried) = self.context.carried() else { return Ok(None) };
-        serde_json::from_value(carried).map(Some).map_err(|_| {
+    fn backend(&self) -> &SessionBackend {
+        &self.interaction.inner.backend
+    }
+
+    fn round_state(&self) -> Result<Option<RoundState>, RpcError> {
+        let Some(state) = self.context.carried() else { return Ok(None) };
+        serde_json::from_value(state).map(Some).map_err(|_| {
             RpcError::invalid_params("requestState is of another version; begin again without it")
         })
     }
 
-    async fn next_round(&self, carried: Carried) -> Result<Called, Called> {
-        let Carried { session: id, turn, attempt, key } = carried;
-        let failed = |error| refused(&id.to_string(), &error);
-        let Some(response) = self.context.input_response(&key) else {
-            let view = self.engine.view(id, &self.owner).await.map_err(failed)?;
-            return self.told(self.settled(view).await?);
+    async fn next_round(&self, state: RoundState) -> Result<CallResult, CallResult> {
+        let RoundState { session, key, .. } = &state;
+        let name = self.backend().id(session).map_or_else(String::new, |id| id.to_string());
+        let failed = |error| engine_error(&name, &error);
+        let Some(response) = self.context.input_response(key) else {
+            let view = self.backend().view(session, &self.owner).await.map_err(failed)?;
+            return self.reply_to_round(self.settled(view).await?, state.session);
         };
         let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
             RpcError::invalid_params(format!("inputResponses.{key} is malformed: {error}"))
                 .with("field", format!("inputResponses.{key}"))
         })?;
-        let session = self.engine.inspect(id, &self.owner).await.map_err(failed)?;
-        let answered = match asked(&session, turn) {
-            Some(question) => match Form::of(&question)?.said(result) {
-                Said::Answer(value) => {
-                    let response = Response::from(value).for_turn(turn).at_attempt(attempt);
-                    self.answer(id, response).await?
-                }
-                Said::Declined => return self.decline(id, &session, turn, &key).await,
+        let inspected = self.backend().inspect_for_turn(session, &self.owner).await;
+        let inspected = inspected.map_err(failed)?;
+        let round = Round {
+            call: self,
+            turn: state
+                .turn
+                .unwrap_or_else(|| u32::try_from(inspected.history.len()).unwrap_or(u32::MAX)),
+            attempt: state.attempt.unwrap_or_else(|| inspected.attempts()),
+            session,
+            key,
+            name: &name,
+        };
+        let (replied, session) = match question_of(&inspected, round.turn) {
+            Some(question) => match Form::of(&question)?.answer(result) {
+                FormAnswer::Value(value) => round.respond(value, Some(round.attempt)).await?,
+                FormAnswer::Declined => return round.decline(&inspected).await,
             },
             None if result.action != ElicitAction::Accept => {
-                return self.decline(id, &session, turn, &key).await;
+                return round.decline(&inspected).await;
             }
-            // The session is over, and its questions with it; what it led to is still known.
-            None => self.repeat(id, turn, Form::readings(&key, result)).await?,
+            // The session has ended, and its questions are erased; its result is still known.
+            None => round.repeat(Form::readings(key, result)).await?,
         };
-        if let Answered::Repeated(_) = answered {
-            let session = self.engine.inspect(id, &self.owner).await.map_err(failed)?;
-            if let Some(next) = asked(&session, turn.saturating_add(1)) {
-                return self.asks(id, &next);
+        if let AnswerReply::Repeated(_) = replied {
+            let inspected = self.backend().inspect(&session, &self.owner).await.map_err(failed)?;
+            if let Some(next) = question_of(&inspected, round.turn.saturating_add(1)) {
+                return self.ask_by_round(session, &next);
             }
         }
-        self.told(self.settled(answered.view().clone()).await?)
+        self.reply_to_round(self.settled(replied.view().clone()).await?, session)
     }
 
-    /// Ends a session whose open question somebody will not answer. Said twice, it counts once; a
-    /// question that was answered cannot be declined any more.
-    async fn decline(
+    /// Replies with the question a session waits with, or its result.
+    fn reply_to_round(&self, view: View, session: SessionRef) -> Result<CallResult, CallResult> {
+        match view.status {
+            SessionStatus::Ended(ended) => Ok(output::of(&ended).into()),
+            SessionStatus::Waiting(open) => self.ask_by_round(session, &open),
+            SessionStatus::Working(_) => Err(RpcError::internal().into()),
+        }
+    }
+
+    fn ask_by_round(
         &self,
-        id: SessionId,
-        session: &Session,
-        turn: u32,
-        key: &str,
-    ) -> Result<Called, Called> {
-        let is_repeated = session.ended.as_ref().is_some_and(|ended| {
-            let reason = Some(DECLINED.to_owned());
-            ended.turns == turn && ended.ending == Ending::Cancelled { reason }
-        });
-        let is_open = session.open.is_some() && session.history.len() == place(turn);
-        if is_open {
-            let reason = Some(DECLINED.to_owned());
-            let cancelled = self.engine.cancel(id, &self.owner, reason).await;
-            cancelled.map_err(|error| refused(&id.to_string(), &error))?;
-        } else if !is_repeated {
-            return Err(transition(&id.to_string(), session.state, State::Processing).into());
-        }
-        Ok(output::declined(key).into())
-    }
-
-    /// Gives an answer to a session that is over, in each way it may have been read while its
-    /// question was known. Nothing can come of it but what came of it before.
-    async fn repeat(
-        &self,
-        id: SessionId,
-        turn: u32,
-        readings: Vec<Value>,
-    ) -> Result<Answered, RpcError> {
-        let mut answered = Err(RpcError::internal());
-        for value in readings {
-            answered = self.answer(id, Response::from(value).for_turn(turn)).await;
-            if answered.is_ok() {
-                break;
-            }
-        }
-        answered
-    }
-
-    /// The answer to a round.
-    fn told(&self, view: View) -> Result<Called, Called> {
-        match view.standing {
-            Standing::Ended(ended) => Ok(output::of(&ended).into()),
-            Standing::Waiting(open) => self.asks(view.id, &open),
-            Standing::Working(_) => Err(RpcError::internal().into()),
-        }
-    }
-
-    fn asks(&self, session: SessionId, open: &OpenQuestion) -> Result<Called, Called> {
+        session: SessionRef,
+        open: &OpenQuestion,
+    ) -> Result<CallResult, CallResult> {
         let params = Form::of(open)?.params(self.context.revision())?;
-        let OpenQuestion { turn, attempt, key, .. } = open;
-        let carried = Carried { session, turn: *turn, attempt: *attempt, key: key.clone() };
-        let carried = serde_json::to_value(carried).map_err(|_| RpcError::internal())?;
+        // A token contains turn and attempt.
+        let is_stored = session.token().is_none();
+        let state = RoundState {
+            session,
+            turn: is_stored.then_some(open.turn),
+            attempt: is_stored.then_some(open.attempt),
+            key: open.key.clone(),
+        };
+        let state = serde_json::to_value(state).map_err(|_| RpcError::internal())?;
         let request = InputRequest { method: method::ELICITATION_CREATE, params };
-        Ok(Called::Asks(InputRequired::new().ask(open.key.as_str(), request).carry(carried)))
+        Ok(CallResult::Asks(InputRequired::new().ask(open.key.as_str(), request).carry(state)))
     }
 }
 
-/// The question of a turn, open or answered.
-fn asked(session: &Session, turn: u32) -> Option<OpenQuestion> {
-    let past = session.history.get(place(turn)).map(|turn| &turn.asked);
-    let open = session.open.as_ref().filter(|_| place(turn) == session.history.len());
+/// One round: the turn that was asked, and the session it belongs to.
+struct Round<'a> {
+    call: &'a Call,
+    session: &'a SessionRef,
+    name: &'a str,
+    turn: u32,
+    attempt: u32,
+    key: &'a str,
+}
+
+impl Round<'_> {
+    async fn respond(
+        &self,
+        value: Value,
+        attempt: Option<u32>,
+    ) -> Result<(AnswerReply, SessionRef), RpcError> {
+        let mut answer = AnswerRequest::from(value).for_turn(self.turn);
+        answer.attempt = attempt;
+        let timeout = self.call.engine.limits().operation;
+        let backend = self.call.backend();
+        let replied = backend.respond(self.session, &self.call.owner, answer, timeout).await;
+        replied.map_err(|error| engine_error(self.name, &error))
+    }
+
+    /// Cancels a session whose open question the user declined. Repeated, it counts once; an answered
+    /// question cannot be declined.
+    async fn decline(&self, session: &Session) -> Result<CallResult, CallResult> {
+        let reason = Some(DECLINED.to_owned());
+        let is_repeated = session.ended.as_ref().is_some_and(|ended| {
+            let reason = reason.clone();
+            ended.turns == self.turn && ended.ending == Ending::Cancelled { reason }
+        });
+        let is_open = session.open.is_some() && session.history.len() == index(self.turn);
+        if is_open {
+            let cancelled = self.call.backend().cancel(self.session, &self.call.owner, reason);
+            cancelled.await.map_err(|error| engine_error(self.name, &error))?;
+        } else if !is_repeated {
+            return Err(transition(self.name, session.state, State::Processing).into());
+        }
+        Ok(output::declined(self.key).into())
+    }
+
+    /// Repeats an answer to a session that has ended, in each way the form may have meant it. Only
+    /// the result it led to can come of it.
+    async fn repeat(&self, readings: Vec<Value>) -> Result<(AnswerReply, SessionRef), RpcError> {
+        let mut replied = Err(RpcError::internal());
+        for value in readings {
+            replied = self.respond(value, None).await;
+            if replied.is_ok() {
+                break;
+            }
+        }
+        replied
+    }
+}
+
+/// Returns the question of a turn, open or answered.
+fn question_of(session: &Session, turn: u32) -> Option<OpenQuestion> {
+    let past = session.history.get(index(turn)).map(|turn| &turn.asked);
+    let open = session.open.as_ref().filter(|_| index(turn) == session.history.len());
     past.or(open).map(|asked| OpenQuestion {
         turn,
         attempt: 0,
@@ -157,6 +205,6 @@ fn asked(session: &Session, turn: u32) -> Option<OpenQuestion> {
     })
 }
 
-fn place(turn: u32) -> usize {
+fn index(turn: u32) -> usize {
     usize::try_from(turn).unwrap_or(usize::MAX)
 }

@@ -1,14 +1,14 @@
-//! What an envelope says of its message, as text of one spelling.
+//! Header of an envelope, with exactly one text form.
 
 use crate::key::KeyId;
 
-/// Names one connection of a client's: random, never used again.
+/// Id of a client's connection: random, used once.
 pub type ChannelId = [u8; 16];
 
-/// Names who counts the messages: random, drawn by each end for each channel.
+/// Id of a sequence of messages: random, chosen by each side for each channel.
 pub type SenderId = [u8; 8];
 
-/// Which end has made a message.
+/// Side that signed a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The client, whose messages the server opens.
@@ -17,29 +17,29 @@ pub enum Side {
     Server,
 }
 
-/// What an envelope says of its message.
+/// Header of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// When it was signed, in milliseconds since 1970.
+    /// Time of signing, in milliseconds since the Unix epoch.
     pub time: u64,
-    /// The connection it belongs to.
+    /// Connection it belongs to.
     pub channel: ChannelId,
-    /// Who has counted it.
+    /// Sequence it belongs to.
     pub sender: SenderId,
-    /// Which of that sender's messages it is, counted from 0.
+    /// Number in that sequence, counted from 0.
     pub number: u64,
 }
 
-/// How many digits the signature has.
+/// Digits of the signature.
 pub(super) const MAC: usize = 64;
 
-/// How many characters the whole text has: the signature, then seven parts with a point before.
+/// Characters of the whole text: the signature, then seven parts, each after a dot.
 pub(super) const TEXT: usize = MAC + 2 + 2 + 9 + 13 + 33 + 17 + 17;
 
 impl Stamp {
-    /// Writes everything but the signature. The room is exactly as long.
-    pub(super) fn write(&self, side: Side, key: KeyId, room: &mut [u8]) {
-        let (version, rest) = room.split_at_mut(2);
+    /// Writes everything but the signature into a slice of that length.
+    pub(super) fn write(&self, side: Side, key: KeyId, buffer: &mut [u8]) {
+        let (version, rest) = buffer.split_at_mut(2);
         version.copy_from_slice(b".1");
         let (made_by, mut rest) = rest.split_at_mut(2);
         made_by.copy_from_slice(match side {
@@ -56,7 +56,7 @@ impl Stamp {
         }
     }
 
-    /// Reads the same.
+    /// Reads what [`write`](Self::write) wrote.
     pub(super) fn read(text: &[u8]) -> Option<(Self, Side, KeyId)> {
         let rest = text.strip_prefix(b".1")?;
         let (side, mut rest) = match rest.split_at_checked(2)? {
@@ -76,15 +76,15 @@ impl Stamp {
     }
 }
 
-pub(super) fn write_hex(bytes: &[u8], room: &mut [u8]) {
+pub(super) fn write_hex(bytes: &[u8], buffer: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, digits) in bytes.iter().zip(room.chunks_exact_mut(2)) {
+    for (byte, digits) in bytes.iter().zip(buffer.chunks_exact_mut(2)) {
         digits[0] = DIGITS[usize::from(byte >> 4)];
         digits[1] = DIGITS[usize::from(byte & 15)];
     }
 }
 
-/// Capitals are refused: what may be written in two ways may be changed unseen.
+/// Decodes lowercase hexadecimal only: a second spelling could be substituted unnoticed.
 pub(super) fn read_hex(text: &[u8], bytes: &mut [u8]) -> Option<()> {
     let digit = |character: u8| match character {
         b'0'..=b'9' => Some(character - b'0'),

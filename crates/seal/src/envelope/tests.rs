@@ -1,6 +1,6 @@
 //! MCP-073: what is changed, cut, repeated, sent back, mixed up or signed by others is refused.
 
-use super::{Caller, Channels, MessageKeys, Refused, Side, Stamp, is_envelope};
+use super::{ClientChannel, EnvelopeError, MessageKeys, ServerChannels, Side, Stamp, is_envelope};
 use crate::{Key, KeyRing};
 
 fn ring(byte: u8) -> KeyRing {
@@ -82,16 +82,16 @@ fn a_cut_or_longer_message_is_refused() {
 #[test]
 fn why_a_message_is_refused_is_told_apart() {
     let frame = wrapped(Side::Client, b"{}");
-    assert_eq!(keys(7).open(Side::Client, b"{\"id\":1}"), Err(Refused::Unsigned));
-    assert_eq!(keys(7).open(Side::Client, b""), Err(Refused::Unsigned));
-    assert_eq!(keys(8).open(Side::Client, &frame), Err(Refused::UnknownKey));
-    assert_eq!(keys(7).open(Side::Server, &frame), Err(Refused::Reflected));
+    assert_eq!(keys(7).open(Side::Client, b"{\"id\":1}"), Err(EnvelopeError::Unsigned));
+    assert_eq!(keys(7).open(Side::Client, b""), Err(EnvelopeError::Unsigned));
+    assert_eq!(keys(8).open(Side::Client, &frame), Err(EnvelopeError::UnknownKey));
+    assert_eq!(keys(7).open(Side::Server, &frame), Err(EnvelopeError::Reflected));
     let mut changed = frame.clone();
     *changed.last_mut().unwrap() = b']';
-    assert_eq!(keys(7).open(Side::Client, &changed), Err(Refused::Changed));
+    assert_eq!(keys(7).open(Side::Client, &changed), Err(EnvelopeError::Changed));
     // Sent back as if the other side had made it.
     let text = String::from_utf8(frame).unwrap().replace(".1.c.", ".1.s.");
-    assert_eq!(keys(7).open(Side::Server, text.as_bytes()), Err(Refused::Changed));
+    assert_eq!(keys(7).open(Side::Server, text.as_bytes()), Err(EnvelopeError::Changed));
 }
 
 /// MCP-073: the newest key signs, and all of them are believed until they are taken away.
@@ -109,16 +109,16 @@ fn keys_can_be_exchanged_without_a_gap() {
     assert_eq!(open(&old, &both), Ok(()));
     assert_eq!(open(&both, &both), Ok(()));
     assert_eq!(open(&both, &new), Ok(()));
-    assert_eq!(open(&both, &old), Err(Refused::UnknownKey));
-    assert_eq!(open(&old, &new), Err(Refused::UnknownKey));
+    assert_eq!(open(&both, &old), Err(EnvelopeError::UnknownKey));
+    assert_eq!(open(&old, &new), Err(EnvelopeError::UnknownKey));
 }
 
-fn caller(channel: u8) -> Caller {
-    Caller::new(keys(7), [channel; 16], [1; 8])
+fn caller(channel: u8) -> ClientChannel {
+    ClientChannel::new(keys(7), [channel; 16], [1; 8])
 }
 
-fn channels() -> Channels {
-    Channels::new(WINDOW, NOW)
+fn channels() -> ServerChannels {
+    ServerChannels::new(WINDOW, NOW)
 }
 
 /// MCP-073: over transports without an order each message is good once, wherever it comes.
@@ -131,7 +131,7 @@ fn a_message_is_good_once_in_any_order() {
     }
     for frame in &frames {
         let again = channels.open(&keys, NOW, frame, || [9; 8]).map(drop);
-        assert_eq!(again, Err(Refused::Repeated));
+        assert_eq!(again, Err(EnvelopeError::Repeated));
     }
 }
 
@@ -142,8 +142,8 @@ fn an_old_message_is_refused() {
         (NOW, Ok(())),
         (NOW + WINDOW, Ok(())),
         (NOW - WINDOW, Ok(())),
-        (NOW + WINDOW + 1, Err(Refused::Stale)),
-        (NOW - WINDOW - 1, Err(Refused::Stale)),
+        (NOW + WINDOW + 1, Err(EnvelopeError::Stale)),
+        (NOW - WINDOW - 1, Err(EnvelopeError::Stale)),
     ] {
         let frame = caller(1).wrap(NOW, b"{}".to_vec());
         let opened = channels().open(&keys(7), came, &frame, || [9; 8]).map(drop);
@@ -156,28 +156,28 @@ fn an_old_message_is_refused() {
 fn a_restart_makes_nothing_good_again() {
     let (caller, keys) = (caller(1), keys(7));
     let frames: Vec<_> = (0..2).map(|_| caller.wrap(NOW, b"{}".to_vec())).collect();
-    let restarted = Channels::new(WINDOW, NOW + 10);
+    let restarted = ServerChannels::new(WINDOW, NOW + 10);
     let open = |frame: &[u8]| restarted.open(&keys, NOW + 20, frame, || [9; 8]).map(drop);
-    assert_eq!(open(&frames[1]), Err(Refused::Stale));
+    assert_eq!(open(&frames[1]), Err(EnvelopeError::Stale));
     assert_eq!(open(&caller.wrap(NOW + 15, b"{}".to_vec())), Ok(()));
 }
 
 /// MCP-073: memory is bounded; what is full lets nobody in, and forgets what can do no harm.
 #[test]
 fn channels_are_bounded_and_forgotten() {
-    let (channels, keys) = (channels().most(2), keys(7));
-    let open = |caller: &Caller, now| {
+    let (channels, keys) = (channels().limit(2), keys(7));
+    let open = |caller: &ClientChannel, now| {
         let frame = caller.wrap(now, b"{}".to_vec());
         channels.open(&keys, now, &frame, || [9; 8]).map(|(channel, _)| channel)
     };
     let held = open(&caller(1), NOW).unwrap();
     assert!(open(&caller(2), NOW).is_ok());
-    assert_eq!(open(&caller(3), NOW).unwrap_err(), Refused::TooMany);
-    assert_eq!(open(&caller(3), NOW + 2 * WINDOW).unwrap_err(), Refused::TooMany);
+    assert_eq!(open(&caller(3), NOW).unwrap_err(), EnvelopeError::TooMany);
+    assert_eq!(open(&caller(3), NOW + 2 * WINDOW).unwrap_err(), EnvelopeError::TooMany);
     // The second may be forgotten, the first is in use.
     let later = NOW + 3 * WINDOW;
     assert!(open(&caller(3), later).is_ok());
-    assert_eq!(open(&caller(4), later + WINDOW).unwrap_err(), Refused::TooMany);
+    assert_eq!(open(&caller(4), later + WINDOW).unwrap_err(), EnvelopeError::TooMany);
     drop(held);
     assert!(open(&caller(4), later + 2 * WINDOW).is_ok());
 }
@@ -190,19 +190,19 @@ fn in_order_means_in_order() {
     let first = |frame: &[u8]| {
         channels.open_first(&keys, NOW, frame, || [9; 8]).map(|(channel, _)| channel)
     };
-    let ahead = |expected, came| Err(Refused::OutOfOrder { expected, came });
+    let ahead = |expected, came| Err(EnvelopeError::OutOfOrder { expected, came });
     assert_eq!(first(&frames[1]).map(drop), ahead(0, 1));
     let channel = first(&frames[0]).unwrap();
-    assert_eq!(first(&frames[0]).map(drop), Err(Refused::Repeated));
+    assert_eq!(first(&frames[0]).map(drop), Err(EnvelopeError::Repeated));
     // Much later: a connection may be slow.
     let open = |frame: &[u8]| channel.open_next(&keys, NOW + 10 * WINDOW, frame).map(drop);
     assert_eq!(open(&frames[2]), ahead(1, 2));
     assert_eq!(open(&frames[1]), Ok(()));
-    assert_eq!(open(&frames[1]), Err(Refused::Repeated));
+    assert_eq!(open(&frames[1]), Err(EnvelopeError::Repeated));
     assert_eq!(open(&frames[3]), ahead(2, 3));
     assert_eq!(open(&frames[2]), Ok(()));
-    let other = Caller::new(keys.clone(), [8; 16], [1; 8]);
-    assert_eq!(open(&other.wrap(NOW, b"{}".to_vec())), Err(Refused::Foreign));
+    let other = ClientChannel::new(keys.clone(), [8; 16], [1; 8]);
+    assert_eq!(open(&other.wrap(NOW, b"{}".to_vec())), Err(EnvelopeError::Foreign));
 }
 
 /// MCP-073: the client believes what the server says on this connection, once, and in its turn.
@@ -217,14 +217,14 @@ fn the_client_believes_answers_to_itself_alone() {
         frame
     };
     let replies: Vec<_> = (0..3).map(|_| reply()).collect();
-    assert_eq!(caller.open(&request), Err(Refused::Reflected));
-    assert_eq!(caller.open(b"{}"), Err(Refused::Unsigned));
-    assert_eq!(super::tests::caller(2).open(&replies[0]), Err(Refused::Foreign));
-    assert_eq!(caller.open(&replies[1]), Err(Refused::OutOfOrder { expected: 0, came: 1 }));
+    assert_eq!(caller.open(&request), Err(EnvelopeError::Reflected));
+    assert_eq!(caller.open(b"{}"), Err(EnvelopeError::Unsigned));
+    assert_eq!(super::tests::caller(2).open(&replies[0]), Err(EnvelopeError::Foreign));
+    assert_eq!(caller.open(&replies[1]), Err(EnvelopeError::OutOfOrder { expected: 0, came: 1 }));
     assert_eq!(caller.open(&replies[0]), Ok(&b"{}"[..]));
-    assert_eq!(caller.open(&replies[0]), Err(Refused::Repeated));
+    assert_eq!(caller.open(&replies[0]), Err(EnvelopeError::Repeated));
     caller.allow_any_order();
     assert_eq!(caller.open(&replies[2]), Ok(&b"{}"[..]));
     assert_eq!(caller.open(&replies[1]), Ok(&b"{}"[..]));
-    assert_eq!(caller.open(&replies[1]), Err(Refused::Repeated));
+    assert_eq!(caller.open(&replies[1]), Err(EnvelopeError::Repeated));
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::{Incoming, Message, RpcError};
-use mcp_flow_seal::envelope::{Channel, Refused};
+use mcp_flow_seal::envelope::{EnvelopeError, ServerChannel};
 
 use super::{Connection, ConnectionInner, Route, lifecycle};
 use crate::server::Server;
@@ -16,7 +16,7 @@ pub(super) struct Signed {
     /// Set if the transport preserves the order of messages.
     in_order: bool,
     /// The channel to the client, once its first message has arrived.
-    channel: OnceLock<Arc<Channel>>,
+    channel: OnceLock<Arc<ServerChannel>>,
 }
 
 impl Signed {
@@ -33,7 +33,7 @@ impl Signed {
         }
     }
 
-    fn open<'a>(&self, frame: &'a [u8]) -> Result<&'a [u8], Refused> {
+    fn open<'a>(&self, frame: &'a [u8]) -> Result<&'a [u8], EnvelopeError> {
         if !self.in_order {
             let opened = self.signing.open(frame)?;
             self.join(&opened)?;
@@ -49,10 +49,10 @@ impl Signed {
     }
 
     /// Binds the connection to the channel of a frame; fails if it is bound to another.
-    fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), Refused> {
+    fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), EnvelopeError> {
         let Some(channel) = opened.channel() else { return Ok(()) };
         let own = self.channel.get_or_init(|| channel.clone());
-        if Arc::ptr_eq(own, channel) { Ok(()) } else { Err(Refused::Foreign) }
+        if Arc::ptr_eq(own, channel) { Ok(()) } else { Err(EnvelopeError::Foreign) }
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn open<'a>(connection: &ConnectionInner, frame: &'a [u8]) -> Option<
         _ => None,
     };
     connection.reject(&Route::default(), id.as_ref(), &refusal(refused));
-    if signed.in_order && (refused != Refused::Unsigned || signed.channel.get().is_some()) {
+    if signed.in_order && (refused != EnvelopeError::Unsigned || signed.channel.get().is_some()) {
         lifecycle::begin_closing(connection);
     }
     None

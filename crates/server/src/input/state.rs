@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcp_flow_proto::RpcError;
-use mcp_flow_seal::{Seal, Unsealed};
+use mcp_flow_seal::{Seal, UnsealError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl State {
         let state: Self = serde_json::from_slice(&content).map_err(|error| {
             // Sealed by another version, which encodes it differently.
             tracing::warn!(%error, "a request state cannot be decoded");
-            rejection(Unsealed::UnknownKey)
+            rejection(UnsealError::UnknownKey)
         })?;
         if state.request != Some(request) {
             return Err(RpcError::invalid_params(
@@ -84,9 +84,9 @@ fn request_state(context: &Context) -> Seal<'_> {
 }
 
 /// The error for a rejected state. It does not reveal whose state it was.
-fn rejection(reason: Unsealed) -> RpcError {
+fn rejection(reason: UnsealError) -> RpcError {
     let what = match reason {
-        Unsealed::Expired => "requestState has expired",
+        UnsealError::Expired => "requestState has expired",
         _ => "requestState was not issued to this caller by this server",
     };
     RpcError::invalid_params(format!(

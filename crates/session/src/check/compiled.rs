@@ -1,4 +1,4 @@
-//! Patterns and schemas, compiled once and within bounds.
+//! Cache of compiled patterns and schemas, with bounds on their cost.
 
 use std::sync::Arc;
 
@@ -9,24 +9,25 @@ use serde_json::Value;
 use super::limits;
 
 pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
-    static PATTERNS: Cache<String, Regex> = Cache::new(MOST_KEPT);
+    static PATTERNS: Cache<String, Regex> = Cache::new(CACHE_SIZE);
     PATTERNS.get_or_try(source, || {
         RegexBuilder::new(source)
             .size_limit(limits::PATTERN)
             .dfa_size_limit(limits::PATTERN)
-            .nest_limit(NESTED_GROUPS)
+            .nest_limit(GROUP_DEPTH)
             .build()
             .map_err(|error| error.to_string())
     })
 }
 
-/// Neither the author of a flow nor who answers it can make a check expensive.
+/// Compiles a schema whose cost is bounded: neither the author of a flow nor the person who answers
+/// can make validation expensive.
 pub(super) fn schema(source: &Value) -> Result<Arc<UntrustedSchema>, String> {
-    static SCHEMAS: Cache<String, UntrustedSchema> = Cache::new(MOST_KEPT);
+    static SCHEMAS: Cache<String, UntrustedSchema> = Cache::new(CACHE_SIZE);
     SCHEMAS.get_or_try(source.to_string().as_str(), || UntrustedSchema::compile(source))
 }
 
-const NESTED_GROUPS: u32 = 64;
+const GROUP_DEPTH: u32 = 64;
 
-/// How many patterns and how many schemas are kept.
-const MOST_KEPT: usize = 256;
+/// Patterns, and schemas, in the cache.
+const CACHE_SIZE: usize = 256;

@@ -1,29 +1,29 @@
-//! Custom answers: whatever the JSON Schema of the question allows, within bounds.
+//! Custom answers: validated by the JSON Schema of the question, within bounds.
 
 use mcp_flow_schema::TooCostly;
 use serde_json::Value;
 
-use super::{Violation, compiled, limits};
-use crate::prompt::Rules;
+use super::{InvalidAnswer, compiled, limits};
+use crate::prompt::AnswerRules;
 
-pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
+pub(super) fn check(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAnswer> {
     measure(answer)?;
     let Some(source) = &rules.schema else { return Ok(()) };
     let Ok(schema) = compiled::schema(source) else {
-        // Unsound prompts are not asked, so this is a client that checks what it was sent.
-        return Err(Violation::new("the schema of this question cannot be used"));
+        // Invalid prompts are not asked, so this is a client that checks a prompt it received.
+        return Err(InvalidAnswer::new("the schema of this question cannot be used"));
     };
     let violations = schema.violations(answer, "the answer", 1).map_err(|TooCostly| {
-        Violation::new("the answer nests too deep for the schema of this question")
+        InvalidAnswer::new("the answer nests too deep for the schema of this question")
             .suggest("Send the same in fewer and flatter lists and objects")
     })?;
     let Some(violation) = violations.into_iter().next() else { return Ok(()) };
-    Err(Violation::new(violation.sentence)
+    Err(InvalidAnswer::new(violation.sentence)
         .suggest("Send a value that matches the schema of the prompt"))
 }
 
-/// Refuses what is too large or too deep before any schema looks at it.
-fn measure(answer: &Value) -> Result<(), Violation> {
+/// Rejects what is too large or too deep before the schema is applied.
+fn measure(answer: &Value) -> Result<(), InvalidAnswer> {
     let (mut values, mut characters) = (0, 0);
     let mut open = vec![(answer, 1)];
     while let Some((value, depth)) = open.pop() {
@@ -38,10 +38,10 @@ fn measure(answer: &Value) -> Result<(), Violation> {
             _ => {}
         }
         if depth > limits::DEPTH {
-            return Err(Violation::new("the answer is nested too deeply"));
+            return Err(InvalidAnswer::new("the answer is nested too deeply"));
         }
         if values + open.len() > limits::VALUES || characters > limits::CUSTOM {
-            return Err(Violation::new("the answer is too large"));
+            return Err(InvalidAnswer::new("the answer is too large"));
         }
     }
     Ok(())

@@ -1,18 +1,18 @@
-//! How large answers and questions may be where their own rules do not say.
+//! Limits of answers and questions beyond their own rules.
 
-/// The most characters of a text.
+/// Characters of a text.
 pub const TEXT: usize = 64 * 1024;
-/// The most bytes of a file that is carried in its answer.
+/// Bytes of an inline file.
 pub const FILE: u64 = 1024 * 1024;
-/// The most values in a custom answer, counting members, elements and what holds them.
+/// Values in a custom answer: scalars, objects and arrays.
 pub const VALUES: usize = 10_000;
-/// How deep a custom answer may be nested.
+/// Nesting depth of a custom answer.
 pub const DEPTH: usize = 32;
-/// The most characters of a custom answer, all texts taken together.
+/// Characters of all strings in a custom answer.
 pub const CUSTOM: usize = 256 * 1024;
-/// The most characters of a prompt's message.
+/// Characters of a prompt's message.
 pub const MESSAGE: usize = 16 * 1024;
-/// The most choices a prompt may list.
+/// Options of a choice.
 pub const CHOICES: usize = 1000;
-/// The most bytes a compiled pattern may take.
+/// Bytes of a compiled pattern.
 pub const PATTERN: usize = 1024 * 1024;

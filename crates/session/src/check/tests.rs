@@ -3,7 +3,7 @@
 use jiff::civil::date as day;
 use serde_json::{Value, json};
 
-use super::BadPrompt;
+use super::InvalidPrompt;
 use crate::prompt::{Prompt, PromptType};
 use crate::question::{
     Question, choice, confirm, custom_schema, date, file, integer, number, text,
@@ -49,7 +49,7 @@ fn hostile_patterns_meet_hostile_texts() {
         ["^(a+)+$", "^(a|aa)+$", "^(.*a){20}$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"]
     {
         let question = text("?").pattern(pattern);
-        assert_eq!(question.prompt().sound(), Ok(()), "{pattern}");
+        assert_eq!(question.prompt().validate(), Ok(()), "{pattern}");
         assert!(question.prompt().check(&answer).is_err(), "{pattern}");
     }
 }
@@ -250,32 +250,32 @@ fn violations_do_not_repeat_the_answer() {
 /// C-14: a question that cannot be answered is the flow's fault and is never asked.
 #[test]
 fn unsound_questions() {
-    let bad = |prompt: &Prompt| prompt.sound().unwrap_err();
-    assert_eq!(bad(text("").prompt()), BadPrompt::Message);
-    assert_eq!(bad(text("?".repeat(20_000)).prompt()), BadPrompt::Message);
-    assert!(matches!(bad(text("?").pattern("(").prompt()), BadPrompt::Pattern(_)));
-    assert!(matches!(bad(text("?").pattern("(?=a)").prompt()), BadPrompt::Pattern(_)));
+    let bad = |prompt: &Prompt| prompt.validate().unwrap_err();
+    assert_eq!(bad(text("").prompt()), InvalidPrompt::Message);
+    assert_eq!(bad(text("?".repeat(20_000)).prompt()), InvalidPrompt::Message);
+    assert!(matches!(bad(text("?").pattern("(").prompt()), InvalidPrompt::Pattern(_)));
+    assert!(matches!(bad(text("?").pattern("(?=a)").prompt()), InvalidPrompt::Pattern(_)));
     assert!(matches!(
         bad(text("?").pattern("((a{999}){999}){999}").prompt()),
-        BadPrompt::Pattern(_)
+        InvalidPrompt::Pattern(_)
     ));
-    assert!(matches!(bad(text("?").pattern("(".repeat(5000)).prompt()), BadPrompt::Pattern(_)));
+    assert!(matches!(bad(text("?").pattern("(".repeat(5000)).prompt()), InvalidPrompt::Pattern(_)));
     let (least, most) = (5, 3);
-    assert_eq!(bad(text("?").length(least..=most).prompt()), BadPrompt::Bounds);
-    assert_eq!(bad(number("?").range(1.0..=0.0).prompt()), BadPrompt::Bounds);
-    assert_eq!(bad(choice::<&str>("?", &[]).prompt()), BadPrompt::Choices);
-    assert_eq!(bad(choice("?", &["a", "a"]).prompt()), BadPrompt::SameValue);
-    assert!(matches!(bad(text("?").length(3..).default("x").prompt()), BadPrompt::Default(_)));
+    assert_eq!(bad(text("?").length(least..=most).prompt()), InvalidPrompt::Bounds);
+    assert_eq!(bad(number("?").range(1.0..=0.0).prompt()), InvalidPrompt::Bounds);
+    assert_eq!(bad(choice::<&str>("?", &[]).prompt()), InvalidPrompt::Choices);
+    assert_eq!(bad(choice("?", &["a", "a"]).prompt()), InvalidPrompt::SameValue);
+    assert!(matches!(bad(text("?").length(3..).default("x").prompt()), InvalidPrompt::Default(_)));
     let remote = json!({"$ref": "https://example.org/schema.json"});
-    assert!(matches!(bad(custom_schema("?", remote).prompt()), BadPrompt::Schema(_)));
+    assert!(matches!(bad(custom_schema("?", remote).prompt()), InvalidPrompt::Schema(_)));
     let mut wrong = Prompt::new(PromptType::Date, "?");
     wrong.validation.min = Some(1_u64.into());
-    assert_eq!(bad(&wrong), BadPrompt::Bounds);
+    assert_eq!(bad(&wrong), InvalidPrompt::Bounds);
 }
 
 fn check<Q: Question>(question: &Q, taken: &[Value], refused: &[Value]) {
     let prompt = question.prompt();
-    assert_eq!(prompt.sound(), Ok(()));
+    assert_eq!(prompt.validate(), Ok(()));
     for answer in taken {
         let value = prompt.check(answer).unwrap_or_else(|error| panic!("{answer:.60}: {error}"));
         assert!(question.read(value).is_some(), "{answer:.60}");

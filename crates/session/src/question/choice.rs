@@ -1,11 +1,11 @@
-//! Questions answered by choosing.
+//! Choice of one option.
 
 use serde_json::Value;
 
 use super::{Optional, Question};
-use crate::prompt::{Choice, Prompt, PromptType};
+use crate::prompt::{ChoiceOption, Prompt, PromptType};
 
-/// Something that can be chosen.
+/// An option of a choice.
 ///
 /// ```
 /// use mcp_flow_session::question::{Choosable, Question, choice};
@@ -24,10 +24,10 @@ use crate::prompt::{Choice, Prompt, PromptType};
 /// assert_eq!(question.read(7.into()).unwrap().hotel, "Astoria");
 /// ```
 pub trait Choosable {
-    /// What an answer holds when this is chosen; no two choices of a question have the same.
+    /// Value of the answer when this is chosen; unique among the options of a question.
     fn value(&self) -> Value;
 
-    /// What people read.
+    /// Label shown to the user.
     fn label(&self) -> String;
 }
 
@@ -51,7 +51,7 @@ impl Choosable for String {
     }
 }
 
-/// Choices told one by one: what is meant, and what is read.
+/// Options as pairs of value and label.
 impl<V: Clone + Into<Value>, L: ToString> Choosable for (V, L) {
     fn value(&self) -> Value {
         self.0.clone().into()
@@ -62,32 +62,32 @@ impl<V: Clone + Into<Value>, L: ToString> Choosable for (V, L) {
     }
 }
 
-/// A question answered by choosing one of what was offered.
+/// Choice of one option.
 #[derive(Clone, Debug)]
 pub struct Chosen<T> {
     prompt: Prompt,
     offered: Vec<T>,
 }
 
-/// Asks to choose one of `offered`.
+/// Creates a choice of one of `offered`.
 pub fn choice<T: Choosable + Clone>(message: impl AsRef<str>, offered: &[T]) -> Chosen<T> {
     let mut prompt = Prompt::new(PromptType::Choice, message.as_ref());
     prompt.choices = offered
         .iter()
-        .map(|offered| Choice { value: offered.value(), label: offered.label() })
+        .map(|offered| ChoiceOption { value: offered.value(), label: offered.label() })
         .collect();
     Chosen { prompt, offered: offered.to_vec() }
 }
 
 impl<T: Choosable> Chosen<T> {
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, answer: &T) -> Self {
         self.prompt.default_value = Some(answer.value());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.prompt.validation.required = None;
         Optional(self)
@@ -102,7 +102,7 @@ impl<T: Clone + Send> Question for Chosen<T> {
     }
 
     fn read(&self, value: Value) -> Option<T> {
-        let place = self.prompt.choices.iter().position(|choice| choice.value == value)?;
-        self.offered.get(place).cloned()
+        let index = self.prompt.choices.iter().position(|choice| choice.value == value)?;
+        self.offered.get(index).cloned()
     }
 }

@@ -1,4 +1,4 @@
-//! Questions answered by whatever a JSON Schema allows.
+//! Questions whose answer is validated by a JSON Schema.
 
 use std::marker::PhantomData;
 
@@ -9,25 +9,25 @@ use serde_json::Value;
 use super::{Optional, Question};
 use crate::prompt::{Prompt, PromptType};
 
-/// A question answered by a value of a type that has a schema.
+/// Question for a value of a type that has a schema.
 #[derive(Clone, Debug)]
 pub struct Custom<T>(Prompt, PhantomData<fn() -> T>);
 
-/// Asks for a value of type `T`, whose schema goes with the question.
+/// Creates a question for a value of type `T`, whose schema is sent with it.
 pub fn custom<T: JsonSchema + DeserializeOwned>(message: impl AsRef<str>) -> Custom<T> {
     let schema = schemars::schema_for!(T).to_value();
     Custom(prompt(message.as_ref(), schema), PhantomData)
 }
 
 impl<T> Custom<T> {
-    /// Tells a client how the question might be shown.
+    /// Sets hints for the client's user interface.
     #[must_use]
     pub fn ui(mut self, hints: Value) -> Self {
         self.0.ui = Some(hints);
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)
@@ -46,17 +46,18 @@ impl<T: DeserializeOwned + Send> Question for Custom<T> {
     }
 }
 
-/// A question answered by any JSON a schema allows.
+/// Question for any JSON that a schema allows.
 #[derive(Clone, Debug)]
 pub struct Free(Prompt);
 
-/// Asks for whatever `schema` allows. The schema may not refer to anything outside itself.
+/// Creates a question for any JSON that `schema` allows. The schema must not refer to anything
+/// outside itself.
 pub fn custom_schema(message: impl AsRef<str>, schema: Value) -> Free {
     Free(prompt(message.as_ref(), schema))
 }
 
 impl Free {
-    /// Tells a client how the question might be shown.
+    /// Sets hints for the client's user interface.
     #[must_use]
     pub fn ui(mut self, hints: Value) -> Self {
         self.0.ui = Some(hints);
@@ -76,7 +77,7 @@ impl Question for Free {
     }
 }
 
-/// A prompt is a question too, answered by plain JSON: for flows made of data.
+/// A prompt is a question with an untyped answer, for flows that are data.
 impl Question for Prompt {
     type Answer = Value;
 

@@ -1,4 +1,4 @@
-//! Questions answered by a day.
+//! Date questions.
 
 use jiff::civil::Date;
 use serde_json::Value;
@@ -7,50 +7,50 @@ use super::{Optional, Question};
 use crate::check::parse_date;
 use crate::prompt::{Prompt, PromptType};
 
-/// A question answered by a day.
+/// Question for a date.
 #[derive(Clone, Debug)]
 pub struct Day(Prompt);
 
-/// Asks for a day.
+/// Creates a question for a date.
 pub fn date(message: impl AsRef<str>) -> Day {
     Day(Prompt::new(PromptType::Date, message.as_ref()))
 }
 
 impl Day {
-    /// Takes only days later than this one.
+    /// Allows only dates after this one.
     #[must_use]
     pub fn after(self, day: Date) -> Self {
         self.from(day.tomorrow().unwrap_or(Date::MAX))
     }
 
-    /// Takes only days earlier than this one.
+    /// Allows only dates before this one.
     #[must_use]
     pub fn before(self, day: Date) -> Self {
         self.until(day.yesterday().unwrap_or(Date::MIN))
     }
 
-    /// The first day taken.
+    /// Sets the earliest date.
     #[must_use]
     pub fn from(mut self, day: Date) -> Self {
         self.0.validation.min = Some(day.into());
         self
     }
 
-    /// The last day taken.
+    /// Sets the latest date.
     #[must_use]
     pub fn until(mut self, day: Date) -> Self {
         self.0.validation.max = Some(day.into());
         self
     }
 
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, day: Date) -> Self {
         self.0.default_value = Some(day.to_string().into());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)

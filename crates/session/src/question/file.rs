@@ -1,4 +1,4 @@
-//! Questions answered by a file.
+//! File questions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,60 +7,60 @@ use serde_json::Value;
 use super::{Optional, Question};
 use crate::prompt::{Prompt, PromptType};
 
-/// A question answered by a file.
+/// Question for a file.
 #[derive(Clone, Debug)]
 pub struct File(Prompt);
 
-/// Asks for a file. It may have a megabyte unless [`File::max_size`] says otherwise.
+/// Creates a question for a file. It may have a megabyte unless [`File::max_size`] is set.
 pub fn file(message: impl AsRef<str>) -> File {
     File(Prompt::new(PromptType::File, message.as_ref()))
 }
 
 impl File {
-    /// The most bytes the file may have.
+    /// Sets the most bytes of the file.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.0.validation.max_size = Some(bytes);
         self
     }
 
-    /// A kind of file that is taken, like `text/csv` or `image/*`; all are if none is named.
+    /// Allows a MIME type, like `text/csv` or `image/*`. All are allowed if none is set.
     #[must_use]
     pub fn mime_type(mut self, kind: impl Into<String>) -> Self {
         self.0.validation.mime_types.push(kind.into());
         self
     }
 
-    /// A scheme of addresses that is taken in place of a file, like `s3` or that of your resources;
-    /// `https` and `http` are if none is named.
+    /// Allows a URI scheme, like `s3` or that of your resources. `https` and `http` are allowed if
+    /// none is set.
     #[must_use]
     pub fn uri_scheme(mut self, scheme: impl Into<String>) -> Self {
         self.0.validation.uri_schemes.push(scheme.into());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)
     }
 }
 
-/// A file as it was answered.
+/// A file answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileAnswer {
-    /// The file itself.
+    /// The file itself, inline.
     Carried {
-        /// Its name, without folders.
+        /// File name without directories.
         name: String,
-        /// What kind of file it is said to be.
+        /// Declared MIME type.
         mime_type: Option<String>,
-        /// What is in it.
+        /// Content.
         data: Vec<u8>,
     },
-    /// Where the file is. Nothing has been fetched.
+    /// The URI of the file, which has not been fetched.
     At {
-        /// An absolute URI of one of the schemes the question takes.
+        /// Absolute URI with one of the allowed schemes.
         uri: String,
     },
 }

@@ -1,23 +1,23 @@
-//! Questions answered by a number.
+//! Number questions.
 
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
 use super::{Optional, Question};
-use crate::prompt::{Bound, Prompt, PromptType};
+use crate::prompt::{Prompt, PromptType, RangeBound};
 
-/// A question answered by a number.
+/// Question for a number.
 #[derive(Clone, Debug)]
 pub struct Number(Prompt);
 
-/// Asks for a number.
+/// Creates a question for a number.
 pub fn number(message: impl AsRef<str>) -> Number {
     Number(Prompt::new(PromptType::Number, message.as_ref()))
 }
 
 impl Number {
-    /// The least and the greatest number taken. An end that is not finite bounds nothing.
+    /// Sets the least and the greatest number. An end that is not finite is no bound.
     #[must_use]
     pub fn range(mut self, range: RangeInclusive<f64>) -> Self {
         self.0.validation.min = bound(*range.start());
@@ -25,14 +25,14 @@ impl Number {
         self
     }
 
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, answer: f64) -> Self {
         self.0.default_value = Some(answer.into());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)
@@ -51,11 +51,11 @@ impl Question for Number {
     }
 }
 
-/// A question answered by a whole number.
+/// Question for an integer.
 #[derive(Clone, Debug)]
 pub struct Integer(Prompt);
 
-/// Asks for a whole number.
+/// Creates a question for an integer.
 pub fn integer(message: impl AsRef<str>) -> Integer {
     let mut prompt = Prompt::new(PromptType::Number, message.as_ref());
     prompt.validation.integer = true;
@@ -63,7 +63,7 @@ pub fn integer(message: impl AsRef<str>) -> Integer {
 }
 
 impl Integer {
-    /// The least and the greatest number taken.
+    /// Sets the least and the greatest number.
     #[must_use]
     pub fn range(mut self, range: RangeInclusive<i64>) -> Self {
         self.0.validation.min = Some((*range.start()).into());
@@ -71,14 +71,14 @@ impl Integer {
         self
     }
 
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, answer: i64) -> Self {
         self.0.default_value = Some(answer.into());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)
@@ -93,7 +93,7 @@ impl Question for Integer {
     }
 
     fn read(&self, value: Value) -> Option<i64> {
-        // 3.0 is a whole number too, whatever wrote it that way.
+        // Some clients write integers as 3.0.
         #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
         value.as_i64().or_else(|| {
             value
@@ -104,6 +104,6 @@ impl Question for Integer {
     }
 }
 
-fn bound(number: f64) -> Option<Bound> {
-    serde_json::Number::from_f64(number).map(Bound::Number)
+fn bound(number: f64) -> Option<RangeBound> {
+    serde_json::Number::from_f64(number).map(RangeBound::Number)
 }

@@ -1,11 +1,11 @@
-//! Questions that may go unanswered.
+//! Optional questions.
 
 use serde_json::Value;
 
 use super::Question;
 use crate::prompt::Prompt;
 
-/// A question that may go unanswered.
+/// Question that may be left unanswered.
 #[derive(Clone, Debug)]
 pub struct Optional<Q>(pub(super) Q);
 

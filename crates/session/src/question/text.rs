@@ -1,4 +1,4 @@
-//! Questions answered by a text.
+//! Text questions.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::{Optional, Question};
 use crate::prompt::{Prompt, PromptType};
 
-/// A question answered by a text.
+/// Question for a text.
 #[derive(Clone, Debug)]
 pub struct Text(Prompt);
 
-/// Asks for a text.
+/// Creates a question for a text.
 pub fn text(message: impl AsRef<str>) -> Text {
     Text(Prompt::new(PromptType::Text, message.as_ref()))
 }
 
 impl Text {
-    /// How many characters the text may have.
+    /// Sets the allowed number of characters.
     #[must_use]
     pub fn length(mut self, range: impl RangeBounds<u64>) -> Self {
         self.0.validation.min = match range.start_bound() {
@@ -33,28 +33,28 @@ impl Text {
         self
     }
 
-    /// A regular expression the text must match. Anchor it to have all of the text match.
+    /// Sets a regular expression that must match. Anchor it to match the whole text.
     #[must_use]
     pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
         self.0.validation.pattern = Some(pattern.into());
         self
     }
 
-    /// Shown where the answer will be typed.
+    /// Sets the placeholder of the input field.
     #[must_use]
     pub fn placeholder(mut self, text: impl Into<String>) -> Self {
         self.0.placeholder = Some(text.into());
         self
     }
 
-    /// What counts when nothing is answered.
+    /// Sets the default answer.
     #[must_use]
     pub fn default(mut self, answer: impl Into<String>) -> Self {
         self.0.default_value = Some(answer.into().into());
         self
     }
 
-    /// Lets the question go unanswered.
+    /// Makes the answer optional.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
         Optional(self)

@@ -1,27 +1,27 @@
-//! Events onto a session: the transition table of the protocol (INT-062 to INT-069, C-42).
+//! Application of events: the state transitions of the protocol (INT-062 to INT-069, C-42).
 
 use serde_json::Map;
 
-use super::{Session, State, Turn, size};
+use super::{AnsweredTurn, Session, State, size};
 use crate::Timestamp;
-use crate::event::{Ended, Ending, Event, Limit, Started};
+use crate::event::{Ending, JournalEvent, Limit, SessionEnded, SessionStarted};
 
-/// A journal no session could have written. Reading it again will not help.
+/// A journal whose events do not follow from each other. Reading it again will not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event {place} does not follow from those before it")]
+#[error("event {index} does not follow from those before it")]
 pub struct Damaged {
-    /// Which event, counted from 0.
-    pub place: usize,
+    /// Index of the event.
+    pub index: usize,
 }
 
 impl Session {
-    /// Folds a journal. A session never written to is none.
-    pub fn replay(events: &[Event]) -> Result<Option<Self>, Damaged> {
+    /// Folds a journal into a session. An empty journal is no session.
+    pub fn replay(events: &[JournalEvent]) -> Result<Option<Self>, Damaged> {
         let Some((first, rest)) = events.split_first() else { return Ok(None) };
         let mut session = match first {
-            Event::Started(started) => Self::begin(started.clone(), size::of(first)),
-            Event::Ended(ended) => Self::tombstone(ended.clone()),
-            _ => return Err(Damaged { place: 0 }),
+            JournalEvent::Started(started) => Self::begin(started.clone(), size::of(first)),
+            JournalEvent::Ended(ended) => Self::tombstone(ended.clone()),
+            _ => return Err(Damaged { index: 0 }),
         };
         for event in rest {
             session.apply(event.clone())?;
@@ -29,15 +29,15 @@ impl Session {
         Ok(Some(session))
     }
 
-    /// A session of which nothing is known but how it started.
-    pub fn start(started: Started) -> Self {
-        let event = Event::Started(started);
+    /// Creates a session from its start.
+    pub fn start(started: SessionStarted) -> Self {
+        let event = JournalEvent::Started(started);
         let size = size::of(&event);
-        let Event::Started(started) = event else { unreachable!("it was just made") };
+        let JournalEvent::Started(started) = event else { unreachable!("it was just made") };
         Self::begin(started, size)
     }
 
-    fn begin(started: Started, size: usize) -> Self {
+    fn begin(started: SessionStarted, size: usize) -> Self {
         Self {
             touched: started.at,
             started,
@@ -55,9 +55,9 @@ impl Session {
         }
     }
 
-    /// A session of which only the end is known.
-    fn tombstone(ended: Ended) -> Self {
-        let started = Started {
+    /// Creates an ended session from its tombstone.
+    fn tombstone(ended: SessionEnded) -> Self {
+        let started = SessionStarted {
             flow: ended.flow.clone(),
             owner: ended.owner.clone(),
             params: Map::new(),
@@ -71,9 +71,9 @@ impl Session {
         session
     }
 
-    /// Adds an event, if it can follow.
-    pub fn apply(&mut self, event: Event) -> Result<(), Damaged> {
-        let damaged = Damaged { place: self.length };
+    /// Applies an event, if the state allows it.
+    pub fn apply(&mut self, event: JournalEvent) -> Result<(), Damaged> {
+        let damaged = Damaged { index: self.length };
         if !self.permits(&event) {
             return Err(damaged);
         }
@@ -81,58 +81,60 @@ impl Session {
         self.size = self.size.saturating_add(size::of(&event));
         self.touched = self.touched.max(event.at());
         match event {
-            Event::Started(_) => return Err(damaged),
-            Event::Began { .. } => self.state = State::Active,
-            Event::Asked(asked) => {
+            JournalEvent::Started(_) => return Err(damaged),
+            JournalEvent::Began { .. } => self.state = State::Active,
+            JournalEvent::Asked(asked) => {
                 self.state = State::WaitingUser;
                 self.prompts += 1;
                 self.wrong.clear();
                 self.violation = asked.violation.clone();
                 self.open = Some(asked);
             }
-            Event::Given { key, value, .. } => {
+            JournalEvent::Given { key, value, .. } => {
                 self.prompts += 1;
                 self.given.push(key.clone());
                 self.data.insert(key, value);
             }
-            Event::Answered(answered) => {
+            JournalEvent::Answered(answered) => {
                 let asked = self.open.take().ok_or(damaged)?;
                 self.state = State::Processing;
                 self.violation = None;
                 self.data.insert(asked.key.clone(), answered.value.clone());
-                self.history.push(Turn { asked, answered });
+                self.history.push(AnsweredTurn { asked, answered });
             }
-            Event::Rejected { violation, answer, .. } => {
+            JournalEvent::Rejected { violation, answer, .. } => {
                 self.wrong.push(answer);
                 self.violation = Some(violation);
             }
-            Event::StepDone { .. } => {}
-            Event::DataSet { key, value, .. } => {
+            JournalEvent::StepDone { .. } => {}
+            JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
-            Event::Ended(ended) => self.finish(ended),
+            JournalEvent::Ended(ended) => self.finish(ended),
         }
         Ok(())
     }
 
-    /// Whether an event can follow where the session stands.
-    fn permits(&self, event: &Event) -> bool {
+    /// Returns whether the state allows an event.
+    fn permits(&self, event: &JournalEvent) -> bool {
         let running = matches!(self.state, State::Active | State::Processing);
         let waiting = self.state == State::WaitingUser;
         match event {
-            Event::Started(_) => false,
-            Event::Began { .. } => self.state == State::Idle,
-            Event::Asked(_) | Event::Given { .. } => running,
-            // One part of a flow may work while another waits for an answer.
-            Event::StepDone { .. } | Event::DataSet { .. } => running || waiting,
-            Event::Answered(_) | Event::Rejected { .. } => waiting,
-            Event::Ended(Ended { ending: Ending::Completed { .. }, .. }) => running || waiting,
-            Event::Ended(_) => !self.state.is_final(),
+            JournalEvent::Started(_) => false,
+            JournalEvent::Began { .. } => self.state == State::Idle,
+            JournalEvent::Asked(_) | JournalEvent::Given { .. } => running,
+            // A branch of a flow may work while another waits for an answer.
+            JournalEvent::StepDone { .. } | JournalEvent::DataSet { .. } => running || waiting,
+            JournalEvent::Answered(_) | JournalEvent::Rejected { .. } => waiting,
+            JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
+                running || waiting
+            }
+            JournalEvent::Ended(_) => !self.state.is_final(),
         }
     }
 
-    /// Forgets everything but the end and what is kept with it (C-11).
-    fn finish(&mut self, ended: Ended) {
+    /// Clears everything but the end and the data it retains (C-11).
+    fn finish(&mut self, ended: SessionEnded) {
         self.state = ended.ending.state();
         self.touched = ended.last_activity.unwrap_or_else(|| self.touched.max(ended.at));
         self.history.clear();
@@ -148,7 +150,7 @@ impl Session {
 }
 
 impl Ending {
-    /// The state a session is in that ended this way.
+    /// Returns the state of a session with this ending.
     pub const fn state(&self) -> State {
         match self {
             Self::Completed { .. } => State::Completed,
@@ -158,7 +160,7 @@ impl Ending {
     }
 }
 
-/// Times never run backwards within a session, whatever the clock does.
+/// Returns a time that is not before the last event, even if the clock went back.
 pub(super) fn not_before(at: Timestamp, session: &Session) -> Timestamp {
     at.max(session.touched)
 }

@@ -1,4 +1,4 @@
-//! Commands to a session: what each causes, or why it cannot be.
+//! Commands to a session, and the events they cause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,54 +7,57 @@ use serde_json::{Map, Value};
 
 use super::apply::not_before;
 use super::{Session, State, size};
-use crate::event::{Answered, Asked, Ended, Ending, Event, Fault, FaultName, Limit, Outcome};
-use crate::prompt::{Progress, Prompt};
-use crate::{Timestamp, Violation};
+use crate::event::{
+    Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
+    SessionEnded, StepOutcome,
+};
+use crate::prompt::{FlowProgress, Prompt};
+use crate::{InvalidAnswer, Timestamp};
 
-/// What someone wants of a session.
+/// Command to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The flow begins to run.
+    /// Begin to run the flow.
     Begin,
-    /// The flow asks.
+    /// Ask a question of the flow.
     Ask {
-        /// The key of the question.
+        /// Key of the question.
         key: String,
         /// The question.
         prompt: Arc<Prompt>,
-        /// How far the flow has come.
-        progress: Option<Progress>,
+        /// Progress of the flow.
+        progress: Option<FlowProgress>,
     },
-    /// The user answers.
+    /// Answer the open question.
     Answer(Answer),
-    /// A step of the flow is over.
+    /// Record a finished step of the flow.
     Record {
-        /// The key of the step.
+        /// Key of the step.
         key: String,
-        /// How it ended.
-        outcome: Outcome,
+        /// Its outcome.
+        outcome: StepOutcome,
     },
-    /// The flow notes something.
+    /// Set an entry of the session's data.
     Set {
-        /// Under which key.
+        /// Key of the entry.
         key: String,
-        /// What.
+        /// Value of the entry.
         value: Value,
     },
-    /// It is to end.
+    /// End the session.
     End(Ending),
-    /// The user has said enough: what was gathered so far is the result (C-08).
+    /// Complete the session with the data gathered so far (C-08).
     Finish,
 }
 
 /// An answer as it arrives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The answer.
+    /// Value of the answer.
     pub value: Value,
-    /// When the client says it was given.
+    /// Client's time of the answer.
     pub timestamp: Option<Timestamp>,
-    /// What the client wants kept with it.
+    /// Client's metadata.
     pub metadata: Map<String, Value>,
 }
 
@@ -64,19 +67,19 @@ impl From<Value> for Answer {
     }
 }
 
-/// How much a session may take. The defaults suit a server that is open to strangers.
+/// Bounds on the size of a session. The defaults are safe on an open network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most questions, those answered from the start included.
+    /// Most questions, including those answered by parameters.
     pub prompts: u32,
-    /// The most answers to one question.
+    /// Most answers to one question.
     pub attempts: u32,
-    /// The most events.
+    /// Most events.
     pub events: usize,
-    /// The most bytes of events.
+    /// Most bytes of events.
     pub bytes: usize,
-    /// How long the end of a session is remembered.
-    pub remembered: Duration,
+    /// Retention of the tombstone of an ended session.
+    pub retention: Duration,
 }
 
 impl Default for Bounds {
@@ -86,79 +89,79 @@ impl Default for Bounds {
             attempts: 10,
             events: 10_000,
             bytes: 16 * 1024 * 1024,
-            remembered: Duration::from_secs(5 * 60),
+            retention: Duration::from_secs(5 * 60),
         }
     }
 }
 
-/// Why a command causes nothing.
+/// Reason a command causes no event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// The session stands where this cannot happen. Look at its state first.
-    #[error("a session that is {from} cannot become {to}")]
+pub enum CommandError {
+    /// The state does not allow it. Read the state first.
+    #[error("a session in state {from} cannot change to {to}")]
     Transition {
-        /// Where it stands.
+        /// Current state.
         from: State,
-        /// Where the command would have taken it.
+        /// State the command would have led to.
         to: State,
     },
-    /// It has been cancelled before. Start another.
+    /// The session was cancelled before. Start another.
     #[error("the session was cancelled")]
     AlreadyCancelled,
-    /// It has run out of time. Start another.
+    /// The session has expired. Start another.
     #[error("the session has expired")]
     Expired(Limit),
 }
 
 impl Session {
-    /// Decides what a command causes, without causing it.
+    /// Returns the event that a command causes, without applying it.
     ///
-    /// An answer can cause its rejection, and both an answer and a question can cause the end of
-    /// the session where a bound is passed.
+    /// An invalid answer causes its rejection. A question or an answer that exceeds a bound causes
+    /// the end of the session.
     pub fn decide(
         &self,
         command: Command,
         at: Timestamp,
         bounds: &Bounds,
-    ) -> Result<Event, Refusal> {
+    ) -> Result<JournalEvent, CommandError> {
         let at = not_before(at, self);
         self.permits_command(&command)?;
         let event = match command {
-            Command::Begin => Event::Began { at },
+            Command::Begin => JournalEvent::Began { at },
             Command::Ask { key, prompt, progress } => self.ask(key, prompt, progress, at, bounds),
             Command::Answer(answer) => self.answer(answer, at, bounds),
-            Command::Record { key, outcome } => Event::StepDone { key, outcome, at },
-            Command::Set { key, value } => Event::DataSet { key, value, at },
+            Command::Record { key, outcome } => JournalEvent::StepDone { key, outcome, at },
+            Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
             Command::End(ending) => self.end(ending, at, bounds),
             Command::Finish => {
                 let data = Value::Object(self.data.clone());
                 let ending = Ending::Completed { success: true, data, summary: None };
                 let ended = self.ended_by(ending, at, bounds);
-                Event::Ended(Ended { finished_early: true, ..ended })
+                JournalEvent::Ended(SessionEnded { finished_early: true, ..ended })
             }
         };
-        // Questions and answers have bounds of their own; what a flow does of itself has none.
+        // Questions and answers have their own bounds; steps and data are bounded here.
         let added = match &event {
-            Event::Ended(_) => return Ok(event),
-            Event::StepDone { .. } | Event::DataSet { .. } => size::of(&event),
+            JournalEvent::Ended(_) => return Ok(event),
+            JournalEvent::StepDone { .. } | JournalEvent::DataSet { .. } => size::of(&event),
             _ => 0,
         };
         if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
-            let fault = Fault::new(FaultName::TooMuchData, "the session holds too much");
+            let fault = FlowFault::new(FaultName::TooMuchData, "the session holds too much");
             return Ok(self.end(Ending::Failed(fault), at, bounds));
         }
         Ok(event)
     }
 
-    /// The end of this session, with all that is to be remembered of it.
-    pub fn end(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> Event {
-        Event::Ended(self.ended_by(ending, at, bounds))
+    /// Returns the event that ends this session, with its tombstone.
+    pub fn end(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> JournalEvent {
+        JournalEvent::Ended(self.ended_by(ending, at, bounds))
     }
 
-    fn ended_by(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> Ended {
+    fn ended_by(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> SessionEnded {
         let at = not_before(at, self);
-        Ended {
+        SessionEnded {
             flow: self.started.flow.clone(),
             owner: self.started.owner.clone(),
             created: self.started.at,
@@ -166,12 +169,12 @@ impl Session {
             last_answer: None,
             last_by_default: false,
             finished_early: false,
-            // To run out of time is no activity.
+            // Expiry is no activity.
             last_activity: matches!(ending, Ending::Expired(_)).then_some(self.touched),
             ending,
             kept: Map::new(),
             at,
-            until: at.after(bounds.remembered),
+            until: at.after(bounds.retention),
         }
     }
 
@@ -179,55 +182,57 @@ impl Session {
         &self,
         key: String,
         prompt: Arc<Prompt>,
-        progress: Option<Progress>,
+        progress: Option<FlowProgress>,
         at: Timestamp,
         bounds: &Bounds,
-    ) -> Event {
+    ) -> JournalEvent {
         if self.prompts >= bounds.prompts {
             let message = format!("the flow asked more than {} questions", bounds.prompts);
-            let fault = Fault::new(FaultName::TooManyPrompts, message).at(key);
+            let fault = FlowFault::new(FaultName::TooManyPrompts, message).at(key);
             return self.end(Ending::Failed(fault), at, bounds);
         }
-        if let Err(bad) = prompt.sound() {
+        if let Err(bad) = prompt.validate() {
             let message = format!("question `{key}` cannot be asked: {bad}");
-            let fault = Fault::new(FaultName::BadPrompt, message).at(key);
+            let fault = FlowFault::new(FaultName::BadPrompt, message).at(key);
             return self.end(Ending::Failed(fault), at, bounds);
         }
         let given = self.started.params.get(&key).filter(|value| !value.is_null());
-        // A value counts once: a flow that asks again wants another answer.
+        // A parameter answers once: a flow that asks again wants another answer.
         let is_fresh = |_: &&Value| {
             !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)
         };
         let violation = match given.filter(is_fresh).map(|value| prompt.check(value)) {
-            Some(Ok(value)) => return Event::Given { key, value, at },
+            Some(Ok(value)) => return JournalEvent::Given { key, value, at },
             Some(Err(violation)) => Some(violation),
             None => None,
         };
-        Event::Asked(Asked { key, prompt, progress, violation, at })
+        JournalEvent::Asked(QuestionAsked { key, prompt, progress, violation, at })
     }
 
-    fn answer(&self, answer: Answer, at: Timestamp, bounds: &Bounds) -> Event {
+    fn answer(&self, answer: Answer, at: Timestamp, bounds: &Bounds) -> JournalEvent {
         let Answer { value, timestamp, metadata } = answer;
         let checked = match &self.open {
             Some(open) => open.prompt.check(&value),
-            None => Err(Violation::new("no question is open")),
+            None => Err(InvalidAnswer::new("no question is open")),
         };
         match checked {
-            Ok(value) => Event::Answered(Answered { value, timestamp, metadata, at }),
+            Ok(value) => {
+                JournalEvent::Answered(QuestionAnswered { value, timestamp, metadata, at })
+            }
             Err(violation) if self.attempts().saturating_add(1) < bounds.attempts => {
-                Event::Rejected { violation, answer: None, at }
+                JournalEvent::Rejected { violation, answer: None, at }
             }
             Err(violation) => {
                 let message =
                     format!("{} wrong answers are too many: {violation}", bounds.attempts);
-                let mut fault = Fault::new(FaultName::TooManyAttempts, message);
+                let mut fault = FlowFault::new(FaultName::TooManyAttempts, message);
                 fault.operation = self.open.as_ref().map(|open| open.key.clone());
                 self.end(Ending::Failed(fault), at, bounds)
             }
         }
     }
 
-    fn permits_command(&self, command: &Command) -> Result<(), Refusal> {
+    fn permits_command(&self, command: &Command) -> Result<(), CommandError> {
         let from = self.state;
         let running = matches!(from, State::Active | State::Processing);
         let (permitted, to) = match command {
@@ -245,9 +250,9 @@ impl Session {
         };
         match (permitted, self.ending()) {
             (true, _) => Ok(()),
-            (false, Some(Ending::Cancelled { .. })) => Err(Refusal::AlreadyCancelled),
-            (false, Some(Ending::Expired(limit))) => Err(Refusal::Expired(*limit)),
-            (false, _) => Err(Refusal::Transition { from, to }),
+            (false, Some(Ending::Cancelled { .. })) => Err(CommandError::AlreadyCancelled),
+            (false, Some(Ending::Expired(limit))) => Err(CommandError::Expired(*limit)),
+            (false, _) => Err(CommandError::Transition { from, to }),
         }
     }
 }

@@ -1,45 +1,44 @@
-//! How much of a session's room an event takes.
+//! Approximate size of events.
 //!
-//! Every turn is weighed, so this adds up the lengths of what an event holds instead of writing it
-//! down to see how long that gets. The same event always weighs the same, on whichever machine.
+//! Computed on every turn, so it adds up the lengths of the parts instead of serializing them. It is
+//! deterministic: the same event has the same size on every machine.
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, Outcome, Started};
-use crate::prompt::{Progress, Prompt};
-use crate::{Owner, Violation};
+use crate::event::{JournalEvent, SessionStarted, StepOutcome};
+use crate::prompt::{FlowProgress, Prompt};
+use crate::{InvalidAnswer, Owner};
 
-/// How many bytes an event takes when written, about.
-pub(super) fn of(event: &Event) -> usize {
+/// Approximate bytes of a serialized event.
+pub(super) fn of(event: &JournalEvent) -> usize {
     FRAME
         + match event {
-            Event::Started(started) => started_size(started),
-            // What has ended is not weighed any more.
-            Event::Began { .. } | Event::Ended(_) => 0,
-            Event::Asked(asked) => {
+            JournalEvent::Started(started) => started_size(started),
+            // The size of an ended session does not matter.
+            JournalEvent::Began { .. } | JournalEvent::Ended(_) => 0,
+            JournalEvent::Asked(asked) => {
                 asked.key.len()
                     + prompt(&asked.prompt)
                     + asked.progress.as_ref().map_or(0, progress)
                     + asked.violation.as_ref().map_or(0, violation)
             }
-            Event::Given { key, value: given, .. } | Event::DataSet { key, value: given, .. } => {
-                key.len() + value(given)
-            }
-            Event::Answered(answered) => value(&answered.value) + object(&answered.metadata),
-            Event::Rejected { violation: rejected, answer, .. } => {
+            JournalEvent::Given { key, value: given, .. }
+            | JournalEvent::DataSet { key, value: given, .. } => key.len() + value(given),
+            JournalEvent::Answered(answered) => value(&answered.value) + object(&answered.metadata),
+            JournalEvent::Rejected { violation: rejected, answer, .. } => {
                 violation(rejected) + answer.as_ref().map_or(0, String::len)
             }
-            Event::StepDone { key, outcome, .. } => {
+            JournalEvent::StepDone { key, outcome, .. } => {
                 key.len()
                     + match outcome {
-                        Outcome::Ok(result) => value(result),
-                        Outcome::Failed(message) => message.len(),
+                        StepOutcome::Ok(result) => value(result),
+                        StepOutcome::Failed(message) => message.len(),
                     }
             }
         }
 }
 
-fn started_size(started: &Started) -> usize {
+fn started_size(started: &SessionStarted) -> usize {
     let owner: &Owner = &started.owner;
     started.flow.len() + owner.name().len() + object(&started.params) + object(&started.context)
 }
@@ -61,11 +60,11 @@ fn prompt(prompt: &Prompt) -> usize {
         + optional(ui)
 }
 
-fn progress(progress: &Progress) -> usize {
+fn progress(progress: &FlowProgress) -> usize {
     FRAME + progress.message.as_ref().map_or(0, String::len)
 }
 
-fn violation(violation: &Violation) -> usize {
+fn violation(violation: &InvalidAnswer) -> usize {
     FRAME + violation.error.len() + violation.suggestion.as_ref().map_or(0, String::len)
 }
 
@@ -83,8 +82,8 @@ fn object(members: &Map<String, Value>) -> usize {
     members.iter().map(|(name, member)| SMALL + name.len() + value(member)).sum()
 }
 
-/// Names, times and brackets of an event or of a larger part of one.
+/// Field names, times and brackets of an event or a larger part of one.
 const FRAME: usize = 32;
 
-/// Quotes, a comma, a number.
+/// Quotes, a comma, or a number.
 const SMALL: usize = 4;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Map, json};
 
-use super::{Answer, Bounds, Command, Refusal, Session};
-use crate::event::{Ending, Event, Fault, FaultName, Limit, Outcome, Started};
+use super::{Answer, Bounds, Command, CommandError, Session};
+use crate::event::{
+    Ending, FaultName, FlowFault, JournalEvent, Limit, SessionStarted, StepOutcome,
+};
 use crate::question::{Question, text};
 use crate::{Owner, Timestamp};
 
@@ -119,7 +121,7 @@ proptest! {
     ) {
         let bounds = Bounds { prompts: PROMPTS, attempts: ATTEMPTS, ..Bounds::default() };
         let mut session = Session::start(started());
-        let mut journal = vec![Event::Started(started())];
+        let mut journal = vec![JournalEvent::Started(started())];
         let mut model = Model { state: "idle", open: None, asked: 0, turns: 0, expired: false, given_used: false };
         for (step, time) in moves.iter().zip(times) {
             // The clock jumps about; a session's times do not.
@@ -131,14 +133,14 @@ proptest! {
                     prop_assert_eq!(expected, Ok(()), "{:?} was allowed", step);
                     prop_assert!(event.at() >= touched);
                     session.apply(event.clone()).unwrap();
-                    if matches!(event, Event::Ended(_)) { journal.clear(); }
+                    if matches!(event, JournalEvent::Ended(_)) { journal.clear(); }
                     journal.push(event);
                 }
                 Err(refusal) => {
                     let name = match refusal {
-                        Refusal::AlreadyCancelled => "cancelled",
-                        Refusal::Expired(_) => "expired",
-                        Refusal::Transition { .. } => "transition",
+                        CommandError::AlreadyCancelled => "cancelled",
+                        CommandError::Expired(_) => "expired",
+                        CommandError::Transition { .. } => "transition",
                     };
                     prop_assert_eq!(expected, Err(name), "{:?} was refused", step);
                 }
@@ -161,7 +163,7 @@ proptest! {
     #[test]
     fn any_journal_is_folded_or_refused(moves in proptest::collection::vec(moves(), 0..20)) {
         let bounds = Bounds::default();
-        let mut journal = vec![Event::Started(started())];
+        let mut journal = vec![JournalEvent::Started(started())];
         for step in &moves {
             // Each event comes from a session of its own, so most do not belong here.
             let mut other = Session::start(started());
@@ -222,14 +224,14 @@ fn a_session_holds_only_so_much() {
         [Bounds { events: 20, ..Bounds::default() }, Bounds { bytes: 2_000, ..Bounds::default() }]
     {
         let mut session = Session::start(started());
-        session.apply(Event::Began { at: Timestamp::default() }).unwrap();
+        session.apply(JournalEvent::Began { at: Timestamp::default() }).unwrap();
         while !session.state.is_final() {
             let event = session.decide(command(&Move::Step), Timestamp::default(), &bounds);
             session.apply(event.unwrap()).unwrap();
         }
         assert!(matches!(
             session.ending(),
-            Some(Ending::Failed(Fault { name: FaultName::TooMuchData, .. }))
+            Some(Ending::Failed(FlowFault { name: FaultName::TooMuchData, .. }))
         ));
     }
 }
@@ -263,22 +265,22 @@ fn command(step: &Move) -> Command {
         Move::AskUnsound => ask("c", text("?").pattern("(").prompt()),
         Move::AnswerWell => Command::Answer(Answer::from(json!("well answered"))),
         Move::AnswerBadly => Command::Answer(Answer::from(json!(17))),
-        Move::Step => Command::Record { key: "s".into(), outcome: Outcome::Ok(json!([1, 2])) },
+        Move::Step => Command::Record { key: "s".into(), outcome: StepOutcome::Ok(json!([1, 2])) },
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
         Move::Complete => {
             Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })
         }
         Move::Finish => Command::Finish,
         Move::Cancel => Command::End(Ending::Cancelled { reason: Some("enough".into()) }),
-        Move::Fail => Command::End(Ending::Failed(Fault::new(FaultName::Failed, "broke"))),
+        Move::Fail => Command::End(Ending::Failed(FlowFault::new(FaultName::Failed, "broke"))),
         Move::Expire => Command::End(Ending::Expired(Limit::Inactivity)),
     }
 }
 
-fn started() -> Started {
+fn started() -> SessionStarted {
     let mut params = Map::new();
     params.insert("given".into(), json!("told before"));
-    Started {
+    SessionStarted {
         flow: "sample".into(),
         owner: Owner::local(),
         params,

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::ready;
-use std::sync::{Mutex, PoisonError};
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
-use super::Reply;
+use super::StoreFuture;
 use crate::{SessionId, Timestamp};
 
 /// Records the last turn of each client-held session, so that older tokens are rejected (C-43).
@@ -20,10 +20,10 @@ use crate::{SessionId, Timestamp};
 /// can be replayed from any of its tokens.
 pub trait ReplayGuard: Send + Sync + fmt::Debug + 'static {
     /// Reads the last turn of a session; none if no turn was recorded, or its record is gone.
-    fn last_turn(&self, id: SessionId) -> Reply<'_, Option<u64>>;
+    fn last_turn(&self, id: SessionId) -> StoreFuture<'_, Option<u64>>;
 
     /// Records the last turn of a session in place of the one before.
-    fn keep_turn(&self, turn: LastTurn) -> Reply<'_, ()>;
+    fn keep_turn(&self, turn: LastTurn) -> StoreFuture<'_, ()>;
 }
 
 /// The last turn of a session.
@@ -74,13 +74,13 @@ impl MemoryGuard {
 }
 
 impl ReplayGuard for MemoryGuard {
-    fn last_turn(&self, id: SessionId) -> Reply<'_, Option<u64>> {
-        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+    fn last_turn(&self, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        let records = self.records.lock();
         Box::pin(ready(Ok(records.turns.get(&id).map(|(turn, _)| *turn))))
     }
 
-    fn keep_turn(&self, turn: LastTurn) -> Reply<'_, ()> {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+    fn keep_turn(&self, turn: LastTurn) -> StoreFuture<'_, ()> {
+        let mut records = self.records.lock();
         let key = turn.eviction_key();
         if let Some((_, before)) = records.turns.insert(turn.id, (turn.turn, key)) {
             records.order.remove(&(before, turn.id));
@@ -146,7 +146,7 @@ mod tests {
         (1..10).filter(is_kept).collect()
     }
 
-    fn now<T>(reply: super::Reply<'_, T>) -> T {
+    fn now<T>(reply: super::StoreFuture<'_, T>) -> T {
         match pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => done.unwrap(),
             Poll::Pending => panic!("memory does not wait"),

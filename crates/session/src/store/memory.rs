@@ -1,77 +1,75 @@
-//! A store that forgets everything when the process ends.
+//! Store in memory.
 
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
-use super::{Append, Census, Filter, Listed, Page, Phase, Reply, Store, StoreError, Summary};
-use crate::event::Event;
+use super::{
+    Append, Census, Filter, Listed, PageRequest, Phase, Store, StoreError, StoreFuture, Summary,
+};
+use crate::event::JournalEvent;
 use crate::{Owner, SessionId, Timestamp};
 
-/// Keeps journals in memory, as they are: nothing is written that nobody will read back.
+/// Stores journals in memory; they are lost when the process ends.
 ///
-/// Several engines may share one, each holding a reference, to play several processes.
+/// Several engines may share one, to simulate several processes.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many sessions are kept, those that are over included.
+    /// Returns the number of sessions, including tombstones.
     pub fn len(&self) -> usize {
-        self.lock().journals.len()
+        self.tables.lock().journals.len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store for MemoryStore {
-    fn read(&self, id: SessionId) -> Reply<'_, Vec<Event>> {
-        let tables = self.lock();
+    fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
+        let tables = self.tables.lock();
         let events = tables.journals.get(&id).map(|journal| journal.events.clone());
         Box::pin(ready(Ok(events.unwrap_or_default())))
     }
 
-    fn append(&self, append: Append) -> Reply<'_, ()> {
-        Box::pin(ready(self.lock().append(append)))
+    fn append(&self, append: Append) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.tables.lock().append(append)))
     }
 
-    fn list(&self, filter: Filter, page: Page) -> Reply<'_, Vec<Listed>> {
-        Box::pin(ready(Ok(self.lock().list(&filter, page))))
+    fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
+        Box::pin(ready(Ok(self.tables.lock().list(&filter, page))))
     }
 
-    fn due(&self, time: Timestamp, most: usize) -> Reply<'_, Vec<SessionId>> {
-        let tables = self.lock();
+    fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+        let tables = self.tables.lock();
         let due = tables.deadlines.range(..=(time, LAST)).take(most).map(|(_, id)| *id).collect();
         Box::pin(ready(Ok(due)))
     }
 
-    fn census(&self) -> Reply<'_, Census> {
-        let Tables { journals, working, ended, .. } = &*self.lock();
+    fn census(&self) -> StoreFuture<'_, Census> {
+        let Tables { journals, working, ended, .. } = &*self.tables.lock();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let census = Census::of(count(journals.len()), count(working.len()), count(*ended));
         Box::pin(ready(Ok(census)))
     }
 
-    fn erase(&self, id: SessionId) -> Reply<'_, ()> {
-        let mut tables = self.lock();
+    fn erase(&self, id: SessionId) -> StoreFuture<'_, ()> {
+        let mut tables = self.tables.lock();
         if let Some(journal) = tables.journals.remove(&id) {
-            tables.forget(id, &journal.summary);
+            tables.unindex(id, &journal.summary);
         }
         Box::pin(ready(Ok(())))
     }
@@ -83,14 +81,14 @@ struct Tables {
     ids: BTreeSet<SessionId>,
     owners: BTreeSet<(Owner, SessionId)>,
     working: BTreeSet<SessionId>,
-    /// How many are over.
+    /// Number of ended sessions.
     ended: usize,
     deadlines: BTreeSet<(Timestamp, SessionId)>,
 }
 
 #[derive(Debug)]
 struct Journal {
-    events: Vec<Event>,
+    events: Vec<JournalEvent>,
     summary: Summary,
 }
 
@@ -103,7 +101,7 @@ impl Tables {
                 return Err(StoreError::Conflict(id));
             }
             None => {
-                self.remember(id, &summary);
+                self.index(id, &summary);
                 self.journals.insert(id, Journal { events, summary });
             }
             Some(journal) => {
@@ -114,7 +112,7 @@ impl Tables {
                 }
                 let before = std::mem::replace(&mut journal.summary, summary);
                 let summary = &journal.summary;
-                // Whose it is never changes, so only these have to follow.
+                // The owner never changes, so only these indexes have to be updated.
                 if summary.state.is_final() && !before.state.is_final() {
                     self.ended += 1;
                 }
@@ -138,7 +136,7 @@ impl Tables {
         Ok(())
     }
 
-    fn remember(&mut self, id: SessionId, summary: &Summary) {
+    fn index(&mut self, id: SessionId, summary: &Summary) {
         self.ids.insert(id);
         self.owners.insert((summary.owner.clone(), id));
         if summary.state.is_working() {
@@ -150,7 +148,7 @@ impl Tables {
         }
     }
 
-    fn forget(&mut self, id: SessionId, summary: &Summary) {
+    fn unindex(&mut self, id: SessionId, summary: &Summary) {
         self.ids.remove(&id);
         self.owners.remove(&(summary.owner.clone(), id));
         self.working.remove(&id);
@@ -160,7 +158,7 @@ impl Tables {
         }
     }
 
-    fn list(&self, filter: &Filter, page: Page) -> Vec<Listed> {
+    fn list(&self, filter: &Filter, page: PageRequest) -> Vec<Listed> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let ids: Box<dyn Iterator<Item = SessionId> + '_> = match &filter.owner {
             Some(owner) => {
@@ -183,5 +181,5 @@ impl Tables {
     }
 }
 
-/// The greatest id there can be.
+/// Greatest id.
 const LAST: SessionId = SessionId::from_random(u128::MAX);

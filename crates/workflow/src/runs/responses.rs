@@ -1,8 +1,8 @@
 //! JSON responses of the run tools.
 
-use mcp_flow_engine::{EngineError, Standing, View};
+use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
-use mcp_flow_session::event::{Asked, Ending};
+use mcp_flow_session::event::{Ending, QuestionAsked};
 use mcp_flow_session::prompt::PromptType;
 use mcp_flow_session::{Owner, Session, SessionId};
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use crate::fault;
 impl RunTools {
     /// Describes the status of a run. `can_ask` is whether the client can ask its user.
     pub(super) fn describe(&self, owner: &Owner, view: &View, can_ask: bool) -> Value {
-        match &view.standing {
-            Standing::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
+        match &view.status {
+            SessionStatus::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
                 "runId": view.id,
                 "status": "waiting_for_confirmation",
                 "message": match can_ask {
@@ -30,11 +30,11 @@ impl RunTools {
                 "question": open.prompt.message,
                 "turnId": open.turn,
             }),
-            Standing::Waiting(open) => {
+            SessionStatus::Waiting(open) => {
                 self.step(owner, view.id, open.turn, open.prompt.ui.as_ref())
             }
-            Standing::Working(_) => json!({"runId": view.id, "status": "working"}),
-            Standing::Ended(ended) => match &ended.ending {
+            SessionStatus::Working(_) => json!({"runId": view.id, "status": "working"}),
+            SessionStatus::Ended(ended) => match &ended.ending {
                 Ending::Completed { summary, .. } => json!({
                     "runId": view.id, "status": "complete", "isComplete": true, "summary": summary,
                 }),
@@ -52,7 +52,7 @@ impl RunTools {
     /// Logs how a person can confirm the step a run waits for. The agent does not get this text: it
     /// might run the command itself.
     pub(super) fn log_confirmation(&self, view: &View) {
-        if let Standing::Waiting(open) = &view.standing
+        if let SessionStatus::Waiting(open) = &view.status
             && open.prompt.kind == PromptType::Confirm
         {
             let how = self.runs.confirmed_by.replace("{run}", &view.id.to_string());
@@ -114,7 +114,7 @@ pub(super) fn listed_run(id: SessionId, session: &Session) -> Value {
 
 /// Error for a used token that comes with a different output.
 pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
-    let shown = |asked: &Asked| ShownStep::of(asked.prompt.ui.as_ref());
+    let shown = |asked: &QuestionAsked| ShownStep::of(asked.prompt.ui.as_ref());
     let past = session.history.iter().map(|turn| &turn.asked).chain(&session.open).skip(turn);
     let mut past = past.filter(|asked| !is_confirmation(asked)).map(shown);
     let (this, next) = (past.next().flatten(), past.next().flatten());

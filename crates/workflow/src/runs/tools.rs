@@ -1,13 +1,13 @@
 //! Tools `workflow_start`, `workflow_continue` and `workflow_status`.
 
-use mcp_flow_engine::{Engine, Response, Standing, Start, View};
+use mcp_flow_engine::{AnswerRequest, Engine, SessionStatus, StartRequest, View};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::Field;
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::{AskError, BadTool, Context, Elicited, Form, Tool, ToolOutput};
-use mcp_flow_session::event::Asked;
+use mcp_flow_session::event::QuestionAsked;
 use mcp_flow_session::prompt::PromptType;
-use mcp_flow_session::store::{Page, Phase};
+use mcp_flow_session::store::{PageRequest, Phase};
 use mcp_flow_session::{Owner, Session, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -128,7 +128,7 @@ impl RunTools {
         lookup::find(&self.runs.library, &call.workflow_id)?;
         lookup::check_context(&call.context)?;
         let owner = owner(&context);
-        let mut start = Start::new(FLOW, owner.clone());
+        let mut start = StartRequest::new(FLOW, owner.clone());
         start.params = parameters(&call.workflow_id, call.context);
         let view = self.engine.start(start).await.map_err(|error| engine_error(&error))?;
         let record = RunRecord::of(&self.inspect(view.id, &owner).await?);
@@ -165,7 +165,7 @@ impl RunTools {
             Some(_) => return Err(waits_for_person()),
             None => return Err(old_token(&session, turn)),
         }
-        let response = Response::from(answer).for_turn(token.turn);
+        let response = AnswerRequest::from(answer).for_turn(token.turn);
         let reply = self.engine.respond(token.run, &owner, response).await;
         let reply = reply.map_err(|error| engine_error(&error))?;
         let view = self.wait_until_settled(reply.view().clone(), &owner).await?;
@@ -195,7 +195,7 @@ impl RunTools {
         let mut runs = Vec::new();
         let mut after = None;
         while runs.len() < MOST_LISTED {
-            let page = Page { after, most: PAGE };
+            let page = PageRequest { after, most: PAGE };
             let listed = self.engine.list(owner, Phase::Any, page).await;
             let listed = listed.map_err(|error| engine_error(&error))?;
             let Some(last) = listed.last() else { break };
@@ -241,7 +241,7 @@ impl RunTools {
         let can_ask = can_ask(context);
         // Reason the user gave no usable answer.
         let mut unanswered = None;
-        while let Standing::Waiting(open) = &view.standing
+        while let SessionStatus::Waiting(open) = &view.status
             && open.prompt.kind == PromptType::Confirm
             && can_ask
         {
@@ -264,7 +264,7 @@ impl RunTools {
                     return Err(RpcError::new(fault::RUN_FAILED).details(error.to_string()));
                 }
             };
-            let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);
+            let response = AnswerRequest::from(Value::Bool(agrees)).for_turn(open.turn);
             view = match self.engine.respond(view.id, owner, response).await {
                 Ok(reply) => self.wait_until_settled(reply.view().clone(), owner).await?,
                 // Another client answered first.
@@ -292,7 +292,7 @@ impl RunTools {
     }
 
     async fn wait_until_settled(&self, view: View, owner: &Owner) -> Result<View, RpcError> {
-        if !matches!(view.standing, Standing::Working(_)) {
+        if !matches!(view.status, SessionStatus::Working(_)) {
             return Ok(view);
         }
         let waited = self.engine.wait(view.id, owner, SETTLE_TIMEOUT).await;
@@ -322,7 +322,7 @@ fn answer(call: &Continue) -> Value {
     answer.into()
 }
 
-pub(super) fn is_confirmation(asked: &Asked) -> bool {
+pub(super) fn is_confirmation(asked: &QuestionAsked) -> bool {
     asked.prompt.kind == PromptType::Confirm
 }
 

@@ -1,4 +1,4 @@
-//! Sessions that the client keeps: all of a session is in a signed token (C-43).
+//! Client-held sessions: the whole session is in a signed token (C-43).
 
 mod guard;
 mod token;
@@ -7,26 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_seal::KeyRing;
-use mcp_flow_session::event::{Ended, Ending, FaultName};
+use mcp_flow_session::event::{Ending, FaultName, SessionEnded};
 use mcp_flow_session::store::{Append, LastTurn, ReplayGuard};
-use mcp_flow_session::{Event, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
+use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
 
-use crate::engine::{Engine, Reply, Response, Start};
+use crate::engine::{AnswerReply, AnswerRequest, Engine, StartRequest};
 use crate::error::EngineError;
-use crate::view::{Standing, View};
+use crate::view::{SessionStatus, View};
 
 use guard::Guard;
 pub use token::BadToken;
 use token::Token;
 
-/// Runs flows without keeping anything of their sessions.
+/// Runs flows whose sessions are held by the client and not stored here.
 ///
-/// Every reply comes with a token that holds the whole journal; the next request brings it back.
-/// A token can be read by who has it, but not changed, and is good for its owner only. Without a
-/// guard an old token can be used again: the session goes on from there a second time.
+/// Every reply has a token with the whole journal; the next request brings it back. A token is
+/// signed but not encrypted, and accepted from its owner only. Without a
+/// [`replay_guard`](Self::replay_guard) an old token is accepted again, and the session continues
+/// from there a second time.
 ///
 /// ```
-/// # use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, Start, Stateless};
+/// # use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, StartRequest, ClientHeldSessions};
 /// # use mcp_flow_session::{MemoryStore, Owner, question::text};
 /// # use mcp_flow_seal::{Key, KeyRing};
 /// # use std::sync::Arc;
@@ -38,55 +39,54 @@ use token::Token;
 /// let engine = Engine::builder(Arc::new(MemoryStore::new()))
 ///     .flow(Definition::new("greet", greet))
 ///     .build();
-/// let stateless = Stateless::new(&engine, ring);
+/// let stateless = ClientHeldSessions::new(&engine, ring);
 /// let owner = Owner::local();
 ///
-/// let (view, token) = stateless.start(Start::new("greet", owner.clone())).await?;
+/// let (view, token) = stateless.start(StartRequest::new("greet", owner.clone())).await?;
 /// let answer = serde_json::json!("Ada").into();
 /// let (reply, token) = stateless.respond(&token, &owner, answer).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stateless {
-    template: Engine,
-    keys: KeyRing,
+pub struct ClientHeldSessions {
+    engine: Engine,
+    keys: Arc<KeyRing>,
     guard: Option<Arc<Guard>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-impl Stateless {
-    /// Runs the flows of an engine, within its limits, and signs with these keys.
+impl ClientHeldSessions {
+    /// Runs the flows of an engine within its limits, and signs tokens with these keys.
     pub fn new(engine: &Engine, keys: KeyRing) -> Self {
-        let patience = engine.core.limits.operation;
-        Self { template: engine.clone(), keys, guard: None, patience }
+        let timeout = engine.inner.limits.operation;
+        Self { engine: engine.clone(), keys: Arc::new(keys), guard: None, timeout }
     }
 
-    /// Keeps one number for each session in this guard, and refuses tokens of earlier turns and of
-    /// sessions that are over (INT-133). One that outlives the process refuses them after a restart,
-    /// too.
+    /// Records the last turn of each session in this guard, and rejects tokens of earlier turns and
+    /// of ended sessions (INT-133). With a durable guard they are rejected after a restart, too.
     #[must_use]
     pub fn replay_guard(mut self, guard: Arc<dyn ReplayGuard>) -> Self {
         self.guard = Some(Arc::new(Guard::new(guard)));
         self
     }
 
-    /// Starts a flow, and waits until it asks or ends.
-    pub async fn start(&self, start: Start) -> Result<(View, String), EngineError> {
-        self.start_within(self.patience, start).await
+    /// Starts a session, and waits until its flow asks or ends.
+    pub async fn start(&self, start: StartRequest) -> Result<(View, String), EngineError> {
+        self.start_within(self.timeout, start).await
     }
 
-    /// As [`start`](Self::start), waiting no longer than this.
+    /// Starts a session like [`start`](Self::start), within a timeout.
     pub async fn start_within(
         &self,
         limit: Duration,
-        start: Start,
+        start: StartRequest,
     ) -> Result<(View, String), EngineError> {
         let store = Arc::new(MemoryStore::new());
-        let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
+        let engine = self.engine.with_store(Arc::clone(&store) as Arc<dyn Store>);
         let owner = start.owner.clone();
         let view = match engine.start(start).await {
-            Ok(view) => self.settled(&engine, view.id, &owner, limit).await,
+            Ok(view) => self.wait_settled(&engine, view.id, &owner, limit).await,
             Err(error) => Err(error),
         };
         engine.shutdown().await;
@@ -100,32 +100,32 @@ impl Stateless {
         &self,
         token: &str,
         owner: &Owner,
-        response: Response,
-    ) -> Result<(Reply, String), EngineError> {
-        self.respond_within(self.patience, token, owner, response).await
+        response: AnswerRequest,
+    ) -> Result<(AnswerReply, String), EngineError> {
+        self.respond_within(self.timeout, token, owner, response).await
     }
 
-    /// As [`respond`](Self::respond), waiting for the flow no longer than this.
+    /// Answers like [`respond`](Self::respond), within a timeout.
     pub async fn respond_within(
         &self,
         limit: Duration,
         token: &str,
         owner: &Owner,
-        response: Response,
-    ) -> Result<(Reply, String), EngineError> {
+        response: AnswerRequest,
+    ) -> Result<(AnswerReply, String), EngineError> {
         let (sessions, caller) = (self.clone(), owner.clone());
         self.turn(token, owner, async move |engine, id| {
             let reply = engine.respond(id, &caller, response).await?;
-            let view = sessions.settled(&engine, id, &caller, limit).await?;
+            let view = sessions.wait_settled(&engine, id, &caller, limit).await?;
             Ok(match reply {
-                Reply::Accepted(_) => Reply::Accepted(view),
+                AnswerReply::Accepted(_) => AnswerReply::Accepted(view),
                 other => other,
             })
         })
         .await
     }
 
-    /// Ends the session in a token. Only a guard can keep earlier tokens from being used.
+    /// Cancels the session in a token. Without a guard, earlier tokens are still accepted.
     pub async fn cancel(
         &self,
         token: &str,
@@ -137,31 +137,31 @@ impl Stateless {
             .await
     }
 
-    /// Finishes the session in a token with what was gathered so far (C-08).
+    /// Completes the session in a token with the data gathered so far (C-08).
     pub async fn finish(&self, token: &str, owner: &Owner) -> Result<(View, String), EngineError> {
         let caller = owner.clone();
         self.turn(token, owner, async move |engine, id| engine.finish(id, &caller).await).await
     }
 
-    /// All there is to know of the session in a token. The end of one that ran out of time is
-    /// remembered as long as any other (C-55).
+    /// Returns the whole state of the session in a token. An expired session is retained as long as
+    /// any other (C-55).
     pub async fn inspect(&self, token: &str, owner: &Owner) -> Result<Session, EngineError> {
         let token = Token::open(token, &self.keys)?;
         let session = self.owned(&token, owner)?;
         self.check_newest(&token).await?;
-        let core = &self.template.core;
-        match core.expired(&session) {
+        let inner = &self.engine.inner;
+        match self.engine.expired(&session) {
             Some(expired) => {
-                let remembered = core.limits.bounds.remembered;
-                let until = session.deadline().map(|deadline| deadline.after(remembered));
-                let is_forgotten = until.is_some_and(|until| until <= self.template.now());
-                if is_forgotten { Err(EngineError::NotFound) } else { Ok(expired) }
+                let retention = inner.limits.bounds.retention;
+                let until = session.deadline().map(|deadline| deadline.after(retention));
+                let is_erased = until.is_some_and(|until| until <= self.engine.now());
+                if is_erased { Err(EngineError::NotFound) } else { Ok(expired) }
             }
             None => Ok(session),
         }
     }
 
-    /// Where the session in a token stands.
+    /// Returns the status of the session in a token.
     pub async fn view(&self, token: &str, owner: &Owner) -> Result<View, EngineError> {
         let token = Token::open(token, &self.keys)?;
         let Loaded { engine, .. } = self.load(&token, owner).await?;
@@ -169,7 +169,7 @@ impl Stateless {
         engine.view(token.id, owner).await
     }
 
-    /// Which session a token is of, if it is one of ours.
+    /// Returns the session of a token, if the token is valid.
     pub fn session(&self, token: &str) -> Option<SessionId> {
         Token::open(token, &self.keys).ok().map(|token| token.id)
     }
@@ -192,7 +192,7 @@ impl Stateless {
         let token = Token::open(token, &self.keys)?;
         // Before a permit is taken: only the owner may use up a turn.
         let loaded = self.load(&token, owner).await?;
-        let (sessions, tasks) = (self.clone(), &self.template.core.tasks);
+        let (sessions, tasks) = (self.clone(), &self.engine.inner.tasks);
         let turn = tasks.spawn(async move { sessions.run_turn(&token, loaded, work).await });
         match turn.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(done) => done,
@@ -213,85 +213,86 @@ impl Stateless {
         let id = token.id;
         let permit = match &self.guard {
             // Nothing can follow an end, so there is nothing to guard.
-            Some(guard) if !is_over(&token.journal) => {
+            Some(guard) if !has_ended(&token.journal) => {
                 Some(guard.acquire(id, count(&token.journal)).await?)
             }
             _ => None,
         };
         let done = tokio::select! {
             done = work(engine.clone(), id) => done,
-            () = self.template.core.stopping.cancelled() => Err(EngineError::ShuttingDown),
+            () = self.engine.inner.stopping.cancelled() => Err(EngineError::ShuttingDown),
         };
         engine.shutdown().await;
         let done = done?;
         let journal = store.read(id).await?;
         if let Some(permit) = permit {
-            let turn = if is_over(&journal) { u64::MAX } else { count(&journal) };
+            let turn = if has_ended(&journal) { u64::MAX } else { count(&journal) };
             let session = Session::replay(&journal).ok().flatten();
             let next = session.and_then(|session| session.deadline());
             // Past this time neither this token nor the next is accepted, not even by `inspect`.
-            let remembered = self.template.core.limits.bounds.remembered;
-            let until = deadline.zip(next).map(|(one, other)| one.max(other).after(remembered));
+            let retention = self.engine.inner.limits.bounds.retention;
+            let until = deadline.zip(next).map(|(one, other)| one.max(other).after(retention));
             let until = until.unwrap_or(Timestamp::NEVER);
-            permit.record(LastTurn { id, turn, until, at: self.template.now() }).await?;
+            permit.record(LastTurn { id, turn, until, at: self.engine.now() }).await?;
         }
         Ok((done, Token { id, journal }.seal(&self.keys)))
     }
 
-    /// Refuses a token whose session has moved on, as far as that is known.
+    /// Rejects a token if the guard has recorded a later turn.
     async fn check_newest(&self, token: &Token) -> Result<(), EngineError> {
         match &self.guard {
-            Some(guard) if !is_over(&token.journal) => {
+            Some(guard) if !has_ended(&token.journal) => {
                 guard.check(token.id, count(&token.journal)).await
             }
             _ => Ok(()),
         }
     }
 
-    /// Unpacks a session, if it is its owner's and still good (INT-133).
+    /// Loads the session of a token into an engine of its own, if it is live and belongs to the
+    /// owner (INT-133).
     async fn load(&self, token: &Token, owner: &Owner) -> Result<Loaded, EngineError> {
         let session = self.owned(token, owner)?;
-        if let Some(limit) = session.overdue(self.template.now()) {
+        if let Some(limit) = session.overdue(self.engine.now()) {
             return Err(EngineError::Expired(limit));
         }
         let store = Arc::new(MemoryStore::new());
         let events = token.journal.clone();
         let (summary, deadline) = (session.summary(), session.deadline());
         store.append(Append { id: token.id, length: 0, events, summary, replace: false }).await?;
-        let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
+        let engine = self.engine.with_store(Arc::clone(&store) as Arc<dyn Store>);
         Ok(Loaded { engine, store, deadline })
     }
 
-    /// The session in a token, if it is its owner's and not forgotten.
+    /// Returns the session in a token, if it belongs to the owner and is retained.
     fn owned(&self, token: &Token, owner: &Owner) -> Result<Session, EngineError> {
         let session = Session::replay(&token.journal).map_err(|_| BadToken::Malformed)?;
         let session = session.ok_or(BadToken::Malformed)?;
         if session.started.owner != *owner {
-            return Err(self.template.core.stranger());
+            return Err(self.engine.deny_access());
         }
-        // Nobody sweeps what is kept nowhere, so a session that is over is forgotten here (C-11).
-        let now = self.template.now();
+        // No maintenance erases client-held sessions, so their retention is enforced here (C-11).
+        let now = self.engine.now();
         if session.ended.as_ref().is_some_and(|ended| ended.until <= now) {
             return Err(EngineError::NotFound);
         }
         Ok(session)
     }
 
-    /// Waits until the flow asks or ends: what it is at cannot be put into a token. One that takes
-    /// too long has changed nothing, since the client still has its token (C-41).
-    async fn settled(
+    /// Waits until the flow asks or ends, since a token cannot hold a running step. A timeout changes
+    /// nothing: the client still has its token (C-41).
+    async fn wait_settled(
         &self,
         engine: &Engine,
         id: SessionId,
         owner: &Owner,
         limit: Duration,
     ) -> Result<View, EngineError> {
-        let view = engine.wait(id, owner, limit.min(self.patience)).await?;
-        let operation = match &view.standing {
-            Standing::Working(_) => {
-                engine.core.live.get(id).and_then(|slot| slot.shared.operation())
+        let view = engine.wait(id, owner, limit.min(self.timeout)).await?;
+        let operation = match &view.status {
+            SessionStatus::Working(_) => {
+                engine.inner.slots.get(id).and_then(|slot| slot.execution.operation())
             }
-            Standing::Ended(Ended { ending: Ending::Failed(fault), .. })
+            SessionStatus::Ended(SessionEnded { ending: Ending::Failed(fault), .. })
                 if fault.name == FaultName::Timeout =>
             {
                 fault.operation.clone()
@@ -308,18 +309,18 @@ impl Stateless {
     }
 }
 
-/// A session out of its token.
+/// A session loaded from its token.
 struct Loaded {
     engine: Engine,
     store: Arc<MemoryStore>,
-    /// Until when the token can be used.
+    /// Time at which the token expires.
     deadline: Option<Timestamp>,
 }
 
-fn count(journal: &[Event]) -> u64 {
+fn count(journal: &[JournalEvent]) -> u64 {
     u64::try_from(journal.len()).unwrap_or(u64::MAX)
 }
 
-fn is_over(journal: &[Event]) -> bool {
-    matches!(journal.last(), Some(Event::Ended(_)))
+fn has_ended(journal: &[JournalEvent]) -> bool {
+    matches!(journal.last(), Some(JournalEvent::Ended(_)))
 }

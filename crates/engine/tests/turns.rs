@@ -6,7 +6,8 @@ use crate::support::{
     NoParams, answer, builder, ended, engine, fault, forgetful, me, open, params, result, start,
 };
 use mcp_flow_engine::{
-    Definition, EngineError, Flow, FlowResult, Limits, Notice, Reply, Response, Seen, Standing,
+    AnswerReply, AnswerRequest, Definition, EngineError, Flow, FlowResult, Notice, SeenTurn,
+    SessionLimits, SessionStatus,
 };
 use mcp_flow_session::event::{Ending, FaultName};
 use mcp_flow_session::question::{confirm, text};
@@ -26,7 +27,7 @@ async fn a_wizard_asks_and_completes() {
     assert_eq!((progress.current, progress.message.as_deref()), (1.0, Some("Step 1 of 2")));
 
     let metadata = params(json!({"source": "cli"}));
-    let response = Response::from(json!("John")).metadata(metadata.clone());
+    let response = AnswerRequest::from(json!("John")).metadata(metadata.clone());
     let response = response.timestamp(Timestamp::from_millis(1_704_067_200_000));
     let reply = engine.respond(view.id, &me(), response).await.unwrap();
     assert_eq!(open(reply.view()).key, "email");
@@ -47,13 +48,15 @@ async fn a_wizard_asks_and_completes() {
 #[tokio::test]
 async fn wrong_answers_are_asked_again_for_a_while() {
     let bounds = Bounds { attempts: 3, ..Bounds::default() };
-    for linger in [Limits::default(), forgetful()] {
-        let limits = Limits { bounds: bounds.clone(), ..linger };
+    for linger in [SessionLimits::default(), forgetful()] {
+        let limits = SessionLimits { bounds: bounds.clone(), ..linger };
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let view = engine.start(start("register")).await.unwrap();
         for left in [2, 1] {
             let reply = engine.respond(view.id, &me(), json!("x").into()).await.unwrap();
-            let Reply::Rejected { violation, left: said, view } = reply else { panic!("taken") };
+            let AnswerReply::Rejected { violation, left: said, view } = reply else {
+                panic!("taken")
+            };
             assert_eq!(
                 (violation.error.as_str(), said),
                 ("at least 2 characters are needed", left)
@@ -62,7 +65,7 @@ async fn wrong_answers_are_asked_again_for_a_while() {
             assert_eq!(view.state, State::WaitingUser);
         }
         let reply = engine.respond(view.id, &me(), json!(7).into()).await.unwrap();
-        let Reply::Ended(view) = reply else { panic!("three are too many: {reply:?}") };
+        let AnswerReply::Ended(view) = reply else { panic!("three are too many: {reply:?}") };
         assert_eq!(fault(&view).name, FaultName::TooManyAttempts);
         assert_eq!(fault(&view).operation.as_deref(), Some("name"));
         assert_eq!(view.state, State::Error);
@@ -113,7 +116,7 @@ async fn strangers_are_told_there_is_no_session() {
         assert!(refused(engine.subscribe(id, &owner).await.unwrap_err()));
     }
     assert_eq!(open(&engine.view(id, &me()).await.unwrap()).key, "name");
-    assert_eq!(engine.strangers(), 6, "those who asked for what never was are none");
+    assert_eq!(engine.denied_accesses(), 6, "those who asked for what never was are none");
 }
 
 /// INT-050, INT-067: declining, failing and panicking end one session each, in their own way.
@@ -170,7 +173,7 @@ async fn a_flow_that_asks_for_ever_is_stopped() {
     }
     let bounds = Bounds { prompts: 5, events: 100, ..Bounds::default() };
     let engine = builder(Arc::new(MemoryStore::new()))
-        .limits(Limits { bounds, ..Limits::default() })
+        .limits(SessionLimits { bounds, ..SessionLimits::default() })
         .flow(Definition::new("asks", asks))
         .flow(Definition::new("tells", tells))
         .build();
@@ -237,7 +240,7 @@ async fn cancelling_stops_the_work() {
 
     let working = engine.start(start("works")).await.unwrap();
     let view = answer(&engine, working.id, json!(true)).await;
-    assert_eq!((view.state, &view.standing), (State::Processing, &Standing::Working(None)));
+    assert_eq!((view.state, &view.status), (State::Processing, &SessionStatus::Working(None)));
     let refused = engine.respond(working.id, &me(), json!(true).into()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Transition { from: State::Processing, .. }));
     engine.cancel(working.id, &me(), None).await.unwrap();
@@ -268,24 +271,25 @@ async fn a_flow_can_be_finished_early_if_it_says_so() {
 /// C-11: an answer that is sent again, because its reply was lost, counts once.
 #[tokio::test]
 async fn repeated_answers_count_once() {
-    for limits in [Limits::default(), forgetful()] {
+    for limits in [SessionLimits::default(), forgetful()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let id = engine.start(start("register")).await.unwrap().id;
-        let name = Response::from(json!("Ada")).for_turn(0);
+        let name = AnswerRequest::from(json!("Ada")).for_turn(0);
         let first = engine.respond(id, &me(), name.clone()).await.unwrap();
-        let Reply::Repeated(again) = engine.respond(id, &me(), name).await.unwrap() else {
+        let AnswerReply::Repeated(again) = engine.respond(id, &me(), name).await.unwrap() else {
             panic!("it was sent before")
         };
         assert_eq!(&again, first.view());
         for turn in [0, 2, u32::MAX] {
-            let other = Response::from(json!("a@c")).for_turn(turn);
+            let other = AnswerRequest::from(json!("a@c")).for_turn(turn);
             let refused = engine.respond(id, &me(), other).await.unwrap_err();
             assert!(matches!(refused, EngineError::Transition { .. }), "turn {turn}");
         }
-        let email = Response::from(json!("a@b")).for_turn(1);
+        let email = AnswerRequest::from(json!("a@b")).for_turn(1);
         let done = engine.respond(id, &me(), email.clone()).await.unwrap();
         for again in [email, json!("a@b").into()] {
-            let Reply::Repeated(view) = engine.respond(id, &me(), again).await.unwrap() else {
+            let AnswerReply::Repeated(view) = engine.respond(id, &me(), again).await.unwrap()
+            else {
                 panic!("it was sent before")
             };
             assert_eq!(result(&view), result(done.view()));
@@ -300,10 +304,10 @@ async fn repeated_answers_count_once() {
 async fn an_unseen_question_is_not_answered() {
     let engine = engine();
     let id = engine.start(start("register")).await.unwrap().id;
-    let seen = |turn, is_reliable| Some(Seen { turn, is_reliable });
-    let name = Response::from(json!("Ada")).seen(seen(0, true));
+    let seen = |turn, is_reliable| Some(SeenTurn { turn, is_reliable });
+    let name = AnswerRequest::from(json!("Ada")).seen(seen(0, true));
     engine.respond(id, &me(), name).await.unwrap();
-    let email = Response::from(json!("a@b"));
+    let email = AnswerRequest::from(json!("a@b"));
     let early = engine.respond(id, &me(), email.clone().seen(seen(0, true))).await.unwrap_err();
     let (from, to) = (State::WaitingUser, State::Processing);
     assert!(matches!(early, EngineError::Transition { from: f, to: t } if (f, t) == (from, to)));
@@ -348,12 +352,12 @@ async fn large_requests_are_refused() {
     let refused = engine.start(start("register").params(large.clone())).await.unwrap_err();
     assert!(matches!(refused, EngineError::TooLarge { .. }));
     let id = engine.start(start("register")).await.unwrap().id;
-    let response = Response::from(json!("Ada")).metadata(large);
+    let response = AnswerRequest::from(json!("Ada")).metadata(large);
     let refused = engine.respond(id, &me(), response).await.unwrap_err();
     assert!(matches!(refused, EngineError::TooLarge { .. }));
     for value in [json!("x".repeat(1 << 20)), json!({"a": [1, 2]}), json!("a\u{0}b"), Value::Null] {
         let reply = engine.respond(id, &me(), value.into()).await;
-        assert!(matches!(reply, Ok(Reply::Rejected { .. })), "{reply:?}");
+        assert!(matches!(reply, Ok(AnswerReply::Rejected { .. })), "{reply:?}");
     }
 }
 
@@ -361,10 +365,10 @@ async fn large_requests_are_refused() {
 /// comes by itself.
 #[tokio::test]
 async fn a_flow_can_begin_in_the_background() {
-    for limits in [Limits::default(), forgetful()] {
+    for limits in [SessionLimits::default(), forgetful()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let view = engine.start(start("register").in_background()).await.unwrap();
-        assert_eq!((view.state, view.standing), (State::Idle, Standing::Working(None)));
+        assert_eq!((view.state, view.status), (State::Idle, SessionStatus::Working(None)));
         let view = engine.wait(view.id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
         assert_eq!(open(&view).key, "name");
         answer(&engine, view.id, json!("Ada")).await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::support::{StillClock, builder, me, open, result, start, within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_flow_engine::{BadToken, Definition, EngineError, Flow, Reply, Stateless};
+use mcp_flow_engine::{AnswerReply, BadToken, ClientHeldSessions, Definition, EngineError, Flow};
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_session::event::Limit;
 use mcp_flow_session::question::integer;
-use mcp_flow_session::store::{LastTurn, MemoryGuard, ReplayGuard, Reply as StoreReply};
+use mcp_flow_session::store::{LastTurn, MemoryGuard, ReplayGuard, StoreFuture};
 use mcp_flow_session::{MemoryStore, Owner, SessionId, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,11 +21,11 @@ use tokio::sync::Notify;
 #[tokio::test]
 async fn a_session_lives_in_its_token() {
     let store = Arc::new(MemoryStore::new());
-    let process = || Stateless::new(&builder(store.clone()).build(), keys(1));
+    let process = || ClientHeldSessions::new(&builder(store.clone()).build(), keys(1));
     let (view, token) = process().start(start("book_trip")).await.unwrap();
     assert_eq!(open(&view).key, "city");
     let (reply, rejected) = process().respond(&token, &me(), json!("x").into()).await.unwrap();
-    assert!(matches!(reply, Reply::Rejected { left: 9, .. }), "{reply:?}");
+    assert!(matches!(reply, AnswerReply::Rejected { left: 9, .. }), "{reply:?}");
     let mut token = rejected;
     for value in [json!("Oslo"), json!("2099-01-01"), json!("Tent"), json!(2)] {
         (_, token) = process().respond(&token, &me(), value.into()).await.unwrap();
@@ -63,8 +63,8 @@ async fn a_token_cannot_be_changed() {
     let mut rotated = keys(1);
     rotated.rotate(Key::from_bytes([2; 32]));
     let engine = builder(Arc::new(MemoryStore::new())).build();
-    Stateless::new(&engine, rotated).view(&token, &me()).await.unwrap();
-    let refused = Stateless::new(&engine, keys(2)).view(&token, &me()).await.unwrap_err();
+    ClientHeldSessions::new(&engine, rotated).view(&token, &me()).await.unwrap();
+    let refused = ClientHeldSessions::new(&engine, keys(2)).view(&token, &me()).await.unwrap_err();
     assert!(matches!(refused, EngineError::BadToken(BadToken::Forged)));
 }
 
@@ -73,7 +73,7 @@ async fn a_token_cannot_be_changed() {
 async fn a_token_is_bound_to_owner_and_time() {
     let clock = StillClock::new();
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
-    let stateless = Stateless::new(&engine, keys(1)).replay_guard(guard(10));
+    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
     let (_, token) = stateless.start(start("register")).await.unwrap();
     let eve = Owner::new("eve");
     let stolen = stateless.respond(&token, &eve, json!("Eve").into()).await.unwrap_err();
@@ -86,7 +86,11 @@ async fn a_token_is_bound_to_owner_and_time() {
     let late = stateless.view(&token, &me()).await.unwrap_err();
     assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
     assert!(matches!(stateless.inspect(&token, &eve).await, Err(EngineError::NotFound)));
-    assert_eq!(engine.strangers(), 2, "those who tried what is not theirs are counted (C-53)");
+    assert_eq!(
+        engine.denied_accesses(),
+        2,
+        "those who tried what is not theirs are counted (C-53)"
+    );
 }
 
 /// INT-133: with a guard a turn is taken once, and a cancelled session stays cancelled.
@@ -144,10 +148,11 @@ async fn a_turn_whose_caller_goes_away_is_recorded() {
     };
     let recorded = Arc::new(Recorded { guard: MemoryGuard::new(10), turns: Notify::new() });
     let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("pay", pay)).build();
-    let stateless = Stateless::new(&engine, keys(1)).replay_guard(recorded.clone());
+    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(recorded.clone());
     let (_, token) = stateless.start(start("pay")).await.unwrap();
+    let caller = me();
     tokio::select! {
-        _ = stateless.respond(&token, &me(), json!(5).into()) => panic!("the step is waiting"),
+        _ = stateless.respond(&token, &caller, json!(5).into()) => panic!("the step is waiting"),
         () = begun.notified() => {}
     }
     let again = stateless.respond(&token, &me(), json!(5).into()).await.unwrap_err();
@@ -176,7 +181,7 @@ async fn a_shutdown_interrupts_a_turn() {
         }
     };
     let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("wait", wait)).build();
-    let stateless = Stateless::new(&engine, keys(1)).replay_guard(guard(10));
+    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
     let (_, token) = stateless.start(start("wait")).await.unwrap();
     let (me, shutdown) = (me(), async {
         begun.notified().await;
@@ -195,11 +200,11 @@ struct Recorded {
 }
 
 impl ReplayGuard for Recorded {
-    fn last_turn(&self, id: SessionId) -> StoreReply<'_, Option<u64>> {
+    fn last_turn(&self, id: SessionId) -> StoreFuture<'_, Option<u64>> {
         self.guard.last_turn(id)
     }
 
-    fn keep_turn(&self, turn: LastTurn) -> StoreReply<'_, ()> {
+    fn keep_turn(&self, turn: LastTurn) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.guard.keep_turn(turn).await?;
             self.turns.notify_one();
@@ -211,8 +216,8 @@ impl ReplayGuard for Recorded {
 #[derive(Deserialize)]
 struct Nothing {}
 
-fn stateless() -> Stateless {
-    Stateless::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))
+fn stateless() -> ClientHeldSessions {
+    ClientHeldSessions::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))
 }
 
 fn guard(sessions: usize) -> Arc<MemoryGuard> {

@@ -1,10 +1,11 @@
 //! Turn permits for client-held sessions: one turn at a time, and none from an outdated token.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 use mcp_flow_session::SessionId;
 use mcp_flow_session::store::{LastTurn, ReplayGuard};
+use parking_lot::Mutex;
 
 use crate::error::EngineError;
 
@@ -37,16 +38,12 @@ impl Guard {
         id: SessionId,
         events: u64,
     ) -> Result<TurnPermit, EngineError> {
-        if !self.lock().insert(id) {
+        if !self.in_progress.lock().insert(id) {
             return Err(EngineError::Outdated);
         }
         let permit = TurnPermit { guard: Arc::clone(self), id };
         self.check(id, events).await?;
         Ok(permit)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,6 +65,6 @@ impl TurnPermit {
 
 impl Drop for TurnPermit {
     fn drop(&mut self) {
-        self.guard.lock().remove(&self.id);
+        self.guard.in_progress.lock().remove(&self.id);
     }
 }

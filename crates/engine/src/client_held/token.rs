@@ -1,27 +1,27 @@
-//! The token: Base64 of a JSON object `{sessionId, state, signature}` (INT-128 to INT-132).
+//! Session tokens: Base64 of a JSON object `{sessionId, state, signature}` (INT-128 to INT-132).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow_seal::KeyRing;
-use mcp_flow_session::{Event, Session, SessionId, Timestamp};
+use mcp_flow_session::{JournalEvent, Session, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// A session on its way to the client or back.
+/// A session inside a token.
 pub(super) struct Token {
     pub(super) id: SessionId,
-    pub(super) journal: Vec<Event>,
+    pub(super) journal: Vec<JournalEvent>,
 }
 
-/// Why a token is refused.
+/// Reason a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadToken {
-    /// It is no token.
-    #[error("this is not a token of a session")]
+    /// It is not a token.
+    #[error("this is not a session token")]
     Malformed,
-    /// It was changed, or signed by someone else.
-    #[error("the signature of the token is wrong")]
+    /// It was modified, or signed with another key.
+    #[error("the signature of the token is invalid")]
     Forged,
 }
 
@@ -29,19 +29,19 @@ pub enum BadToken {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Envelope {
     session_id: SessionId,
-    /// Exactly the bytes that were signed.
+    /// The exact bytes that were signed.
     state: Box<RawValue>,
     signature: String,
 }
 
-/// What is signed, beside the id. Owner and deadline are told twice, for who looks at a token; the
-/// journal decides.
+/// State that is signed together with the id. Owner, turn and deadline are informative: the journal
+/// is authoritative.
 #[derive(Deserialize, Serialize)]
 struct State {
     owner: String,
     turn: usize,
     expires: Option<u64>,
-    journal: Vec<Event>,
+    journal: Vec<JournalEvent>,
 }
 
 impl Token {
@@ -63,9 +63,9 @@ impl Token {
         STANDARD.encode(text)
     }
 
-    /// Opens a token. Nothing in it is looked at before its signature is found to be right.
+    /// Opens a token. Its state is parsed only after its signature was verified.
     pub(super) fn open(text: &str, keys: &KeyRing) -> Result<Self, BadToken> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(BadToken::Malformed);
         }
         let text = STANDARD.decode(text).map_err(|_| BadToken::Malformed)?;
@@ -80,11 +80,11 @@ impl Token {
 }
 
 fn signed(id: SessionId, state: &RawValue) -> Vec<u8> {
-    // An id has one length, so that the two cannot run into each other.
+    // Ids have a fixed length, so the concatenation is unambiguous.
     [id.to_string().as_bytes(), state.get().as_bytes()].concat()
 }
 
 const PURPOSE: &str = "session token";
 
-/// The most a token may have. Messages have limits of their own.
-const LONGEST: usize = 4 * 1024 * 1024;
+/// Most bytes of a token. Messages have their own limits.
+const MAX_LENGTH: usize = 4 * 1024 * 1024;

@@ -1,7 +1,7 @@
-//! Making the file of journals: all of it or nothing, whenever the process may end.
+//! Atomic creation of the database file.
 //!
-//! A database that was interrupted while it was made cannot be opened nor told from a file that is
-//! something else. So it is made under another name, and gets its own when it is whole.
+//! A database whose creation was interrupted cannot be opened, nor told from a file that is no
+//! database. So it is created under a temporary name, and renamed when complete.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -9,45 +9,45 @@ use std::path::{Path, PathBuf};
 
 use redb::Builder;
 
-use crate::error::OpenError;
+use crate::error::StoreOpenError;
 
-/// Makes a database that only its owner can read, and its folder, if they are not there.
-pub(crate) fn database(path: &Path, builder: &Builder) -> Result<(), OpenError> {
+/// Creates a database that only its owner can read, and its directory, unless they exist.
+pub(crate) fn create(path: &Path, builder: &Builder) -> Result<(), StoreOpenError> {
     if path.exists() {
         return Ok(());
     }
-    folder(path)?;
+    create_directory(path)?;
     let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(|_| OpenError::NoRandomness)?;
-    let new = beside(path, &format!("{:016x}{NEW}", u64::from_le_bytes(random)));
+    getrandom::fill(&mut random).map_err(|_| StoreOpenError::NoRandomness)?;
+    let new = with_suffix(path, &format!("{:016x}{NEW}", u64::from_le_bytes(random)));
     let made = private(&new)
-        .map_err(OpenError::Io)
-        .and_then(|()| builder.create(&new).map(drop).map_err(OpenError::from))
-        .and_then(|()| publish(&new, path).map_err(OpenError::Io));
-    // By now it has its own name, or is of no use.
+        .map_err(StoreOpenError::Io)
+        .and_then(|()| builder.create(&new).map(drop).map_err(StoreOpenError::from))
+        .and_then(|()| publish(&new, path).map_err(StoreOpenError::Io));
+    // It has its final name by now, or creation failed.
     let _ = fs::remove_file(&new);
     made
 }
 
-/// Removes what interrupted processes have left. To be called by who has the database open: nobody
-/// else can then be making one that is still wanted.
-pub(crate) fn clean_up(path: &Path) {
+/// Removes temporary files of interrupted processes. The caller must have the database open, so that
+/// no other process is creating it.
+pub(crate) fn remove_leftovers(path: &Path) {
     let Some(folder) = path.parent() else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let prefix = beside(path, "");
+    let prefix = with_suffix(path, "");
     let prefix = prefix.file_name().unwrap_or_default().to_string_lossy();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(&*prefix) && name.ends_with(NEW) {
-            // It takes room and does no harm otherwise.
+            // A leftover only takes space.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Makes the folder a file is in.
-pub(crate) fn folder(path: &Path) -> Result<(), OpenError> {
+/// Creates the directory of a file.
+pub(crate) fn create_directory(path: &Path) -> Result<(), StoreOpenError> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
     };
@@ -55,20 +55,20 @@ pub(crate) fn folder(path: &Path) -> Result<(), OpenError> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(OpenError::Io)
+    builder.create(folder).map_err(StoreOpenError::Io)
 }
 
-/// Gives a file its name, unless another process was faster: then that one's counts.
+/// Gives a file its final name, unless another process created it first.
 fn publish(new: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(new, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        // Not every file system has links.
+        // Not every file system has hard links.
         Err(_) => fs::rename(new, path)?,
         Ok(()) => {}
     }
     #[cfg(unix)]
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        // The name is as durable as what it names.
+        // Makes the directory entry durable.
         File::open(folder)?.sync_all()?;
     }
     Ok(())
@@ -82,13 +82,13 @@ fn private(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// A path with a dot and something more at its end.
-fn beside(path: &Path, end: &str) -> PathBuf {
+/// Appends a dot and a suffix to a path.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 
-/// How the names of files end that are not whole.
+/// Suffix of temporary files.
 const NEW: &str = ".new";

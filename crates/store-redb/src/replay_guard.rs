@@ -10,8 +10,8 @@ use redb::{
     WriteTransaction,
 };
 
-use crate::database::Shelf;
-use crate::error::failed;
+use crate::database::JournalDatabase;
+use crate::error::store_error;
 
 /// The last turn of a session, and its eviction key.
 const TURNS: TableDefinition<'_, u128, (u64, u64)> = TableDefinition::new("turns");
@@ -20,8 +20,8 @@ const TURNS: TableDefinition<'_, u128, (u64, u64)> = TableDefinition::new("turns
 const TURN_DEADLINES: TableDefinition<'_, (u64, u128), ()> = TableDefinition::new("turn_deadlines");
 
 /// Reads the last turn of a session.
-pub(crate) fn last(shelf: &Shelf, id: SessionId) -> Result<Option<u64>, StoreError> {
-    let found = shelf.with(|database| find(database, id)).map_err(failed)?;
+pub(crate) fn last(journals: &JournalDatabase, id: SessionId) -> Result<Option<u64>, StoreError> {
+    let found = journals.with(|database| find(database, id)).map_err(store_error)?;
     Ok(found.map(|(turn, _)| turn))
 }
 

@@ -1,0 +1,129 @@
+//! Loading sessions: from a slot in memory, or from the store.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mcp_flow_session::event::Ending;
+use mcp_flow_session::{JournalEvent, Owner, Session, SessionId, StoreError};
+
+use super::Engine;
+use crate::definition::Definition;
+use crate::error::EngineError;
+use crate::execution::{Execution, ExecutionContext};
+use crate::slot::Slot;
+
+impl Engine {
+    /// Reads a session from its slot, or from the store without creating a slot.
+    pub(super) async fn read_with<T>(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        from_slot: impl FnOnce(&Slot) -> T,
+        from_session: impl FnOnce(&Session) -> T,
+    ) -> Result<T, EngineError> {
+        if let Some(slot) = self.inner.slots.get(id) {
+            if slot.owner != *owner {
+                return Err(self.deny_access());
+            }
+            // Between turns everything in the slot is durable, and only that may be read.
+            let _turn = slot.turn.lock().await;
+            if !slot.is_stale() {
+                let expired = self.expired(&slot.execution.lock().session);
+                return Ok(
+                    expired.map_or_else(|| from_slot(&slot), |session| from_session(&session))
+                );
+            }
+        }
+        let session = self.read_journal(id, owner).await?.1;
+        Ok(from_session(self.expired(&session).as_ref().unwrap_or(&session)))
+    }
+
+    /// Returns the expired form of a session past its deadline that maintenance has yet to expire.
+    pub(crate) fn expired(&self, session: &Session) -> Option<Session> {
+        let now = self.now();
+        let limit = session.overdue(now)?;
+        let mut expired = session.clone();
+        let ended = session.end(Ending::Expired(limit), now, &self.inner.limits.bounds);
+        expired.apply(ended).ok()?;
+        Some(expired)
+    }
+
+    /// Returns the slot of a session of this owner, loading it if it is not in memory.
+    pub(super) async fn owned_slot(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Arc<Slot>, EngineError> {
+        if let Some(slot) = self.inner.slots.get(id) {
+            return if slot.owner == *owner { Ok(slot) } else { Err(self.deny_access()) };
+        }
+        let (events, session) = self.read_journal(id, owner).await?;
+        self.insert_slot(id, &events, session)
+    }
+
+    /// Returns the slot of a session of any owner, loading it if it is not in memory.
+    pub(crate) async fn slot(&self, id: SessionId) -> Result<Option<Arc<Slot>>, EngineError> {
+        if let Some(slot) = self.inner.slots.get(id) {
+            return Ok(Some(slot));
+        }
+        match self.read_any_journal(id).await? {
+            Some((events, session)) => self.insert_slot(id, &events, session).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn insert_slot(
+        &self,
+        id: SessionId,
+        events: &[JournalEvent],
+        session: Session,
+    ) -> Result<Arc<Slot>, EngineError> {
+        let definition = self.inner.flows.get(&session.started.flow);
+        let execution = Execution::new(id, events, session, self.execution_context(definition));
+        let slot = Slot::new(execution, definition.cloned());
+        self.inner.slots.insert(slot).ok_or(EngineError::Busy)
+    }
+
+    pub(super) fn execution_context(
+        &self,
+        definition: Option<&Arc<Definition>>,
+    ) -> ExecutionContext {
+        let mut limits = Arc::clone(&self.inner.limits);
+        if let Some(prompts) = definition.and_then(|definition| definition.prompts()) {
+            Arc::make_mut(&mut limits).bounds.prompts = prompts;
+        }
+        ExecutionContext {
+            clock: Arc::clone(&self.inner.clock),
+            limits,
+            hub: Arc::clone(&self.inner.hub),
+            definition: definition.cloned(),
+        }
+    }
+
+    async fn read_journal(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<(Vec<JournalEvent>, Session), EngineError> {
+        match self.read_any_journal(id).await? {
+            Some(found) if found.1.started.owner == *owner => Ok(found),
+            Some(_) => Err(self.deny_access()),
+            None => Err(EngineError::NotFound),
+        }
+    }
+
+    async fn read_any_journal(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<(Vec<JournalEvent>, Session)>, EngineError> {
+        let events = self.inner.store.read(id).await?;
+        let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
+        Ok(session.map(|session| (events, session)))
+    }
+
+    /// Counts an access to a session of another owner, and reports it as not found (C-53).
+    pub(crate) fn deny_access(&self) -> EngineError {
+        self.inner.denied.fetch_add(1, Ordering::Relaxed);
+        EngineError::NotFound
+    }
+}

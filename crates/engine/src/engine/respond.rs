@@ -1,0 +1,179 @@
+//! Turns caused by a request: answering a session, and ending it.
+
+use std::sync::atomic::Ordering;
+
+use mcp_flow_session::event::{Ending, FaultName};
+use mcp_flow_session::session::State;
+use mcp_flow_session::{Command, CommandError, InvalidAnswer, Owner, SessionId, StoreError};
+use serde::Serialize;
+
+use super::Engine;
+use super::request::{AnswerReply, AnswerRequest};
+use crate::digest;
+use crate::error::EngineError;
+use crate::execution::AnswerOutcome;
+use crate::slot::Slot;
+use crate::view::View;
+
+impl Engine {
+    /// Runs one turn with an answer. Fails with a conflict if another writer came first.
+    pub(super) async fn try_respond(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        response: &AnswerRequest,
+    ) -> Result<AnswerReply, EngineError> {
+        let limits = &self.inner.limits;
+        if !response.answer.metadata.is_empty() {
+            check_size("metadata", limits.metadata, &response.answer.metadata)?;
+        }
+        let slot = self.owned_slot(id, owner).await?;
+        if let Some(rate) = limits.rate {
+            let now = tokio::time::Instant::now().into_std();
+            let taken = self.inner.rates.take(&id, rate, now);
+            taken.map_err(|retry_after| EngineError::RateLimited { retry_after })?;
+        }
+        let turn = self.lock_turn(&slot).await;
+        if slot.is_stale() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        if let Some(reply) = find_repeated(&slot, response)? {
+            return Ok(reply);
+        }
+        check_not_timed_out(&slot)?;
+        slot.prepare()?;
+        let reply = match slot.execution.answer_question(&response.answer)? {
+            AnswerOutcome::Accepted => {
+                slot.answered.store(true, Ordering::Release);
+                self.advance(&slot, &turn).await?;
+                AnswerReply::Accepted(slot.view())
+            }
+            AnswerOutcome::Rejected(violation) => {
+                self.commit(&slot, &turn).await?;
+                rejected(&slot, violation)
+            }
+            AnswerOutcome::Ended => {
+                slot.poll();
+                self.commit(&slot, &turn).await?;
+                AnswerReply::Ended(slot.view())
+            }
+        };
+        drop(turn);
+        self.release_slot(&slot);
+        Ok(reply)
+    }
+
+    /// Ends a session. Fails with a conflict if another writer came first.
+    pub(super) async fn try_end(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        command: Command,
+    ) -> Result<View, EngineError> {
+        let slot = self.owned_slot(id, owner).await?;
+        let turn = self.lock_turn(&slot).await;
+        if slot.is_stale() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        let allows_early =
+            slot.definition.as_ref().is_some_and(|flow| flow.allows_early_completion());
+        if command == Command::Finish && !allows_early && !slot.has_ended() {
+            return Err(EngineError::NotEarly);
+        }
+        slot.execution.command(command)?;
+        // The session has ended: polling drops the flow, and with it a step in progress.
+        slot.poll();
+        slot.signal.fire();
+        self.commit(&slot, &turn).await?;
+        drop(turn);
+        self.release_slot(&slot);
+        Ok(slot.view())
+    }
+}
+
+/// Recognises an answer that was given before: to an earlier turn, as an attempt at the open
+/// question, or as the last one of a session that has ended (C-11).
+fn find_repeated(
+    slot: &Slot,
+    response: &AnswerRequest,
+) -> Result<Option<AnswerReply>, EngineError> {
+    let state = slot.execution.lock();
+    let session = &state.session;
+    let value = &response.answer.value;
+    let is_repeated = match (&session.ended, response.turn) {
+        (Some(ended), turn) => {
+            let is_last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
+            let is_same = ended.last_by_default && mcp_flow_session::is_empty(value)
+                || ended.last_answer.as_ref() == Some(&digest::of_answer(slot.id, value));
+            // Sent twice before the first was answered, it is one answer too many, not a retry.
+            let is_retry = turn.is_some()
+                || response.seen.is_none_or(|seen| !seen.is_reliable || seen.turn >= ended.turns);
+            // Only a result is repeated. A session that failed, was cancelled or was finished early
+            // did not end by its last answer.
+            let by_answer =
+                matches!(ended.ending, Ending::Completed { .. }) && !ended.finished_early;
+            is_last && is_same && is_retry && by_answer
+        }
+        (None, None) => {
+            let turn = u32::try_from(session.history.len()).unwrap_or(u32::MAX);
+            let is_unseen = response.seen.is_some_and(|seen| seen.turn < turn);
+            // If another process took the answer before, it may have sent the next question, too.
+            if is_unseen && session.open.is_some() && slot.answered.load(Ordering::Acquire) {
+                return Err(EngineError::Transition { from: session.state, to: State::Processing });
+            }
+            false
+        }
+        (None, Some(turn)) => {
+            let index = usize::try_from(turn).unwrap_or(usize::MAX);
+            if index == session.history.len() {
+                // Attempts since the client was last sent the question.
+                let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
+                let since = attempt.and_then(|attempt| session.wrong.get(attempt..));
+                let again = since.is_some_and(|wrong| {
+                    !wrong.is_empty() && wrong.contains(&Some(digest::of_answer(slot.id, value)))
+                });
+                let violation = session.violation.clone().filter(|_| again);
+                drop(state);
+                return Ok(violation.map(|violation| rejected(slot, violation)));
+            }
+            let is_same = session.history.get(index).is_some_and(|turn| {
+                let given = turn.asked.prompt.check(value);
+                given.is_ok_and(|given| given == turn.answered.value)
+            });
+            if !is_same {
+                let (from, to) = (session.state, State::Processing);
+                return Err(CommandError::Transition { from, to }.into());
+            }
+            true
+        }
+    };
+    drop(state);
+    Ok(is_repeated.then(|| AnswerReply::Repeated(slot.view())))
+}
+
+/// Rejects an answer to a session that ended because an operation timed out (C-41).
+fn check_not_timed_out(slot: &Slot) -> Result<(), EngineError> {
+    match slot.execution.lock().session.ending() {
+        Some(Ending::Failed(fault)) if fault.name == FaultName::Timeout => {
+            Err(EngineError::TimedOut(fault.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn rejected(slot: &Slot, violation: InvalidAnswer) -> AnswerReply {
+    let attempts = slot.execution.lock().session.attempts();
+    let left = slot.execution.limits.bounds.attempts.saturating_sub(attempts);
+    AnswerReply::Rejected { violation, left, view: slot.view() }
+}
+
+pub(super) fn check_size(
+    what: &'static str,
+    most: usize,
+    value: &impl Serialize,
+) -> Result<(), EngineError> {
+    let size = serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len());
+    if size > most { Err(EngineError::TooLarge { what, most }) } else { Ok(()) }
+}

@@ -1,0 +1,75 @@
+//! The newest turn sent to the client of each session, so that an answer that names no turn does not
+//! answer a question its sender cannot know yet (INT-041).
+
+use hashbrown::HashMap;
+use mcp_flow_engine::{SeenTurn, SessionStatus, View};
+use mcp_flow_server::Context;
+use mcp_flow_server::connection::Moment;
+use mcp_flow_session::SessionId;
+use parking_lot::Mutex;
+
+use crate::interaction::Interaction;
+
+/// The newest turn sent for each session, limited in number. The client of a session that is not
+/// here is assumed to know everything.
+#[derive(Default)]
+pub(crate) struct DeliveredTurns {
+    sessions: Mutex<HashMap<SessionId, DeliveredTurn>>,
+}
+
+struct DeliveredTurn {
+    turn: u32,
+    /// Moment at which it was queued, and the connection.
+    moment: Moment,
+}
+
+impl Interaction {
+    /// Records that the status of a session is about to be sent to a client.
+    pub(crate) fn record_delivered(&self, view: &View, moment: Moment) {
+        let turn = match &view.status {
+            SessionStatus::Waiting(open) => open.turn,
+            // The end follows the last turn.
+            SessionStatus::Ended(ended) => ended.turns,
+            SessionStatus::Working(_) => return,
+        };
+        self.record_delivered_turn(view.id, turn, moment);
+    }
+
+    /// Records that a turn is about to be sent. Client-held sessions have the turn in their token.
+    pub(crate) fn record_delivered_turn(&self, id: SessionId, turn: u32, moment: Moment) {
+        if !self.inner.backend.is_client_held() {
+            self.inner.delivered.record(id, turn, moment);
+        }
+    }
+
+    /// Returns the newest turn that the sender of a request can know. Must be called before the first
+    /// await of the request.
+    pub(crate) fn seen_turn(&self, context: &Context, id: SessionId) -> Option<SeenTurn> {
+        let received = context.received();
+        let sessions = self.inner.delivered.sessions.lock();
+        let DeliveredTurn { turn, moment } = sessions.get(&id)?;
+        let turn = match received.is_before_sending(*moment) {
+            true => turn.checked_sub(1)?,
+            false => *turn,
+        };
+        let is_reliable = context.keeps_order() && received.is_of_same_connection(*moment);
+        Some(SeenTurn { turn, is_reliable })
+    }
+}
+
+impl DeliveredTurns {
+    fn record(&self, id: SessionId, turn: u32, moment: Moment) {
+        let mut sessions = self.sessions.lock();
+        if sessions.get(&id).is_some_and(|delivered| delivered.turn >= turn) {
+            return;
+        }
+        // Only requests in flight depend on this, and the next delivery records it again.
+        if sessions.len() >= SESSION_LIMIT {
+            sessions.clear();
+        }
+        sessions.insert(id, DeliveredTurn { turn, moment });
+    }
+}
+
+/// Limit on recorded sessions.
+const SESSION_LIMIT: usize = 16 * 1024;
