@@ -46,7 +46,7 @@ pub struct Bound {
 /// # let stop = std::future::ready(());
 /// let tls = mcp_flow_tls::Tls::self_signed(&[])?;
 /// let bound = mcp_flow_webtransport::bind("127.0.0.1:0".parse().unwrap(), tls)?;
-/// eprintln!("{} with the certificate {}", bound.url(), bound.certificate_hash());
+/// eprintln!("{} with the certificate {}", bound.url(), bound.certificate_fingerprint());
 /// bound.serve(&server, stop).await;
 /// # Ok(())
 /// # }
@@ -84,7 +84,7 @@ impl Bound {
     }
 
     /// Returns the SHA-256 fingerprint of the certificate in hexadecimal digits.
-    pub fn certificate_hash(&self) -> String {
+    pub fn certificate_fingerprint(&self) -> String {
         self.tls.fingerprint()
     }
 

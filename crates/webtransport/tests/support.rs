@@ -34,7 +34,7 @@ pub(crate) fn start(server: &Server) -> Running {
 pub(crate) fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -> Running {
     let tls = Tls::self_signed(&[]).unwrap();
     let bound = change(bind("127.0.0.1:0".parse().unwrap(), tls).unwrap());
-    let (url, hash, port) = (bound.url(), bound.certificate_hash(), bound.address().port());
+    let (url, hash, port) = (bound.url(), bound.certificate_fingerprint(), bound.address().port());
     let datagrams = bound.datagram_counts();
     let (stop, stopped) = oneshot::channel();
     let server = server.clone();

@@ -260,7 +260,7 @@ impl Serve {
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {
             places["webtransport"] = flow.url().into();
-            places["certificateHash"] = flow.certificate_hash().into();
+            places["certificateHash"] = flow.certificate_fingerprint().into();
         }
         let mut lines = Vec::new();
         if let Some(address) = file.serve.tcp {
