@@ -72,18 +72,18 @@ pub struct ConnectSettings {
     /// Further headers of the CONNECT request.
     pub headers: HeaderMap,
     /// Connect timeout. 10 seconds.
-    pub connect_time: Duration,
+    pub connect_timeout: Duration,
     /// Idle timeout of the connection. 30 seconds.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Maximum number of open execution streams. 64.
-    pub streams: u32,
+    pub max_streams: u32,
     /// Grace period for streams that a result names, and for a result that names a stream. 5
     /// seconds (C-16).
-    pub grace: Duration,
+    pub grace_period: Duration,
     /// Accepts datagrams.
     pub datagrams: bool,
     /// Maximum length of a received message. 16 MiB.
-    pub frame: usize,
+    pub max_frame: usize,
     /// The channel that signs and verifies messages. Set by [`server`].
     pub signed: Option<SignedChannel>,
 }
@@ -97,12 +97,12 @@ impl ConnectSettings {
             authorizer: None,
             origin: None,
             headers: HeaderMap::new(),
-            connect_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(30),
-            streams: 64,
-            grace: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(30),
+            max_streams: 64,
+            grace_period: Duration::from_secs(5),
             datagrams: true,
-            frame: 16 * 1024 * 1024,
+            max_frame: 16 * 1024 * 1024,
             signed: None,
         }
     }
@@ -137,7 +137,7 @@ pub async fn connect(
     settings: ConnectSettings,
 ) -> Result<(TransportClient, TransportEvents), ConnectError> {
     let (client, control) = establish(url, &settings).await?;
-    let events = TransportEvents::spawn(&client, control, settings.frame);
+    let events = TransportEvents::spawn(&client, control, settings.max_frame);
     Ok((client, events))
 }
 
@@ -150,9 +150,9 @@ async fn establish(
         let (session, endpoint) = dial(url, settings).await?;
         TransportClient::open_control_stream(session, endpoint, settings).await
     });
-    timeout(settings.connect_time, establishing)
+    timeout(settings.connect_timeout, establishing)
         .await
-        .map_err(|_| ConnectError::TimedOut(settings.connect_time))?
+        .map_err(|_| ConnectError::TimedOut(settings.connect_timeout))?
 }
 
 impl TransportClient {

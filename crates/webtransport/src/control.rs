@@ -76,7 +76,7 @@ impl Control {
     /// Runs until the session ends.
     pub(crate) async fn run(mut self, service: &Service) -> SessionEnd {
         let (connection, streams) = (self.connection.clone(), self.streams.clone());
-        self.first_request_deadline = Some(Instant::now() + service.options.handshake_time);
+        self.first_request_deadline = Some(Instant::now() + service.options.handshake_timeout);
         let partial_frames = connection.partial_frames();
         let mut shutdown_sent = false;
         // Deadline for the remaining streams, once nothing else is left.
@@ -105,12 +105,12 @@ impl Control {
                     deadline = Some(now + DELIVERY_TIMEOUT);
                 }
             }
-            if self.last_progress + service.options.unread_time <= now {
+            if self.last_progress + service.options.write_timeout <= now {
                 return SessionEnd::rejected("messages were not read");
             }
             let drained = deadline.unwrap_or(now);
             let first_request_deadline = self.first_request_deadline;
-            let stalled = self.last_progress.max(last_stall_check) + service.options.stall_time;
+            let stalled = self.last_progress.max(last_stall_check) + service.options.stall_timeout;
             tokio::select! {
                 written = self.send.write(&self.outgoing[self.sent..]), if blocked => match written {
                     Ok(written) => self.record_sent(written),
@@ -138,7 +138,7 @@ impl Control {
                 () = connection.changed() => {}
                 () = sleep_until(stalled), if blocked => {
                     last_stall_check = Instant::now();
-                    streams.give_up_stalled(service.options.stall_time);
+                    streams.give_up_stalled(service.options.stall_timeout);
                 }
                 () = streams.drained(), if ended => {}
                 () = sleep_until(drained), if ended => {}

@@ -152,7 +152,10 @@ fn config(tls: &Arc<Tls>, options: &Options) -> Result<ServerConfig, ConfigError
     let crypto = tls.server_config(&[&TLS13], &[ALPN])?;
     let crypto = QuicServerConfig::try_from(crypto).map_err(|_| ConfigError::Cipher)?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(quic::server_transport(options.idle_time, options.datagrams)));
+    config.transport_config(Arc::new(quic::server_transport(
+        options.idle_timeout,
+        options.datagrams,
+    )));
     config.max_incoming(1024);
     Ok(config)
 }
@@ -212,13 +215,13 @@ async fn accept(service: Arc<Service>, endpoint: Endpoint) {
         let Some(incoming) = incoming else { return };
         let open = service.open.fetch_add(1, Ordering::AcqRel);
         let open_connection = OpenConnection(service.clone());
-        if open >= service.options.connections {
+        if open >= service.options.max_connections {
             tracing::warn!("connection rejected: too many are open");
             incoming.refuse();
             continue;
         }
         // With many connections open, clients must validate their address before a handshake.
-        if open > service.options.connections / 2 && !incoming.remote_address_validated() {
+        if open > service.options.max_connections / 2 && !incoming.remote_address_validated() {
             // It can only fail for an address that is validated.
             let _ = incoming.retry();
             continue;
@@ -233,7 +236,7 @@ async fn accept(service: Arc<Service>, endpoint: Endpoint) {
 
 /// Performs the handshake in the connection's own task, so that a slow client delays no other.
 async fn serve(service: Arc<Service>, incoming: Incoming) {
-    let handshake = timeout(service.options.handshake_time, async { incoming.await });
+    let handshake = timeout(service.options.handshake_timeout, async { incoming.await });
     let Some(result) = service.tasks.draining().run_until_cancelled(Box::pin(handshake)).await
     else {
         return;

@@ -6,22 +6,22 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Maximum number of open connections; further ones are rejected. 10,000.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Time limit for each step of the handshake: TLS, CONNECT, control stream, and first request,
     /// such as `initialize`. 10 seconds each.
-    pub handshake_time: Duration,
+    pub handshake_timeout: Duration,
     /// Idle timeout of a connection. 30 seconds.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Maximum number of open execution streams per session. 32.
-    pub streams: u32,
+    pub max_streams: u32,
     /// Maximum number of results waiting for an execution stream; further ones are rejected. 32.
-    pub waiting_streams: usize,
+    pub max_waiting_streams: usize,
     /// Time limit for a result to wait for an execution stream. 30 seconds.
-    pub waiting_time: Duration,
+    pub waiting_timeout: Duration,
     /// Time limit for a client to read from an execution stream. 10 minutes.
-    pub unread_time: Duration,
+    pub write_timeout: Duration,
     /// Time for which unread streams may block messages before they are given up. 2 seconds.
-    pub stall_time: Duration,
+    pub stall_timeout: Duration,
     /// Sends datagrams to clients that accept them.
     pub datagrams: bool,
     /// Accepted host names besides those of the machine itself. Empty means any, unless the server
@@ -35,14 +35,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            connections: 10_000,
-            handshake_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(30),
-            streams: 32,
-            waiting_streams: 32,
-            waiting_time: Duration::from_secs(30),
-            unread_time: Duration::from_secs(10 * 60),
-            stall_time: Duration::from_secs(2),
+            max_connections: 10_000,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(30),
+            max_streams: 32,
+            max_waiting_streams: 32,
+            waiting_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(10 * 60),
+            stall_timeout: Duration::from_secs(2),
             datagrams: true,
             hosts: Vec::new(),
             origins: Vec::new(),

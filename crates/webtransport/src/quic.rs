@@ -12,8 +12,8 @@ use web_transport_quinn::quinn::{
 };
 
 /// Returns the transport limits of the server.
-pub(crate) fn server_transport(idle_time: Duration, datagrams: bool) -> TransportConfig {
-    let mut transport = common_transport(idle_time, datagrams);
+pub(crate) fn server_transport(idle_timeout: Duration, datagrams: bool) -> TransportConfig {
+    let mut transport = common_transport(idle_timeout, datagrams);
     transport
         // CONNECT and the control stream, and a few that will be rejected.
         .max_concurrent_bidi_streams(VarInt::from_u32(8))
@@ -27,11 +27,11 @@ pub(crate) fn server_transport(idle_time: Duration, datagrams: bool) -> Transpor
 /// Returns the transport limits of the client, with a maximum of execution streams.
 #[cfg(feature = "client")]
 pub(crate) fn client_transport(
-    idle_time: Duration,
+    idle_timeout: Duration,
     datagrams: bool,
     streams: u32,
 ) -> TransportConfig {
-    let mut transport = common_transport(idle_time, datagrams);
+    let mut transport = common_transport(idle_timeout, datagrams);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(4))
         // HTTP/3 has three of its own.
@@ -41,15 +41,15 @@ pub(crate) fn client_transport(
     transport
 }
 
-fn common_transport(idle_time: Duration, datagrams: bool) -> TransportConfig {
+fn common_transport(idle_timeout: Duration, datagrams: bool) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     // Ten packets of this size fit into one 64 KB send batch of the kernel.
     discovery.upper_bound(6500);
     transport
         .mtu_discovery_config(Some(discovery))
-        .max_idle_timeout(IdleTimeout::try_from(idle_time).ok())
-        .keep_alive_interval(Some(idle_time / 3))
+        .max_idle_timeout(IdleTimeout::try_from(idle_timeout).ok())
+        .keep_alive_interval(Some(idle_timeout / 3))
         .send_window(8 * 1024 * 1024)
         .datagram_receive_buffer_size(datagrams.then_some(64 * 1024))
         .datagram_send_buffer_size(64 * 1024);

@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     connection: QuicConnection,
     mut arrivals: Arrivals,
 ) {
-    let requested = timeout(service.options.handshake_time, arrivals.request());
+    let requested = timeout(service.options.handshake_timeout, arrivals.request());
     let Some(request) = service.tasks.draining().run_until_cancelled(requested).await else {
         return;
     };
@@ -50,7 +50,7 @@ pub(crate) async fn serve(
         }
     };
     let accepted = Session::accept(connection, request, arrivals);
-    match timeout(service.options.handshake_time, accepted).await {
+    match timeout(service.options.handshake_timeout, accepted).await {
         Ok(Some((session, capsules))) => run(&service, session, capsules, principal).await,
         Ok(None) => tracing::debug!("client did not accept the session"),
         Err(_) => tracing::debug!("client did not read the CONNECT response in time"),
@@ -101,7 +101,8 @@ async fn run(service: &Arc<Service>, session: Session, capsules: Capsules, princ
         service.datagram_counts.clone(),
     ));
     let signed = service.server.signing().is_some();
-    let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone(), signed };
+    let handshake =
+        Handshake { streams: options.max_streams, datagrams: datagrams.clone(), signed };
     let info = ConnectionInfo {
         principal: principal.clone(),
         side_channel: Some(streams.clone()),
@@ -118,7 +119,7 @@ async fn run(service: &Arc<Service>, session: Session, capsules: Capsules, princ
     // Dropping this before the session is closed would stop the CONNECT stream, and browsers would
     // not get the close reason.
     let mut closed = Box::pin(capsules.closed());
-    let opened = timeout(options.handshake_time, session.accept_bi()).await;
+    let opened = timeout(options.handshake_timeout, session.accept_bi()).await;
     let end = match opened {
         Ok(Some((send, recv))) => {
             let control = Control::new(send, recv, connection.clone(), streams.clone());

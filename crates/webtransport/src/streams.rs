@@ -38,8 +38,8 @@ pub(crate) struct Streams {
     limit: u32,
     waiting: AtomicUsize,
     waiting_limit: usize,
-    waiting_time: Duration,
-    unread_time: Duration,
+    waiting_timeout: Duration,
+    write_timeout: Duration,
     state: Mutex<State>,
     ended: Notify,
     connection: OnceLock<Weak<Connection>>,
@@ -80,12 +80,12 @@ impl Streams {
         Arc::new_cyclic(|own| Self {
             session,
             pause: StreamPause::new(),
-            permits: Arc::new(Semaphore::new(options.streams as usize)),
-            limit: options.streams,
+            permits: Arc::new(Semaphore::new(options.max_streams as usize)),
+            limit: options.max_streams,
             waiting: AtomicUsize::new(0),
-            waiting_limit: options.waiting_streams,
-            waiting_time: options.waiting_time,
-            unread_time: options.unread_time,
+            waiting_limit: options.max_waiting_streams,
+            waiting_timeout: options.waiting_timeout,
+            write_timeout: options.write_timeout,
             state: Mutex::default(),
             ended: Notify::new(),
             connection: OnceLock::new(),
@@ -162,7 +162,7 @@ impl Streams {
         writer: Arc<StreamWriter>,
     ) {
         let written =
-            Box::pin(writer.write(&self.session, &self.pause, header, bulk, self.unread_time));
+            Box::pin(writer.write(&self.session, &self.pause, header, bulk, self.write_timeout));
         if let Err(error) = written.await {
             tracing::debug!(?header, error, "stream failed");
             self.report(&StreamError::new(header, error));
@@ -203,7 +203,7 @@ impl Streams {
             Waiter::new(&self.waiting, self.waiting_limit).ok_or_else(|| self.too_many())?;
         // Earlier streams of this request must not wait for its reply, or it might deadlock.
         self.begin(request);
-        match timeout(self.waiting_time, self.permits.clone().acquire_owned()).await {
+        match timeout(self.waiting_timeout, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.too_many()),
         }

@@ -127,7 +127,7 @@ async fn untrusted_certificates_are_rejected() {
 /// WT-006: a client that opens no control stream is disconnected.
 #[tokio::test]
 async fn a_client_without_a_control_stream_is_disconnected() {
-    let short = |options: &mut Options| options.handshake_time = Duration::from_millis(500);
+    let short = |options: &mut Options| options.handshake_timeout = Duration::from_millis(500);
     let running = start_with(&Fixture::new().server, options(short));
     let Trust::Fingerprints(hashes) = running.settings().trust else {
         panic!("it goes by the hash")
@@ -142,7 +142,7 @@ async fn a_client_without_a_control_stream_is_disconnected() {
 /// Connections over the limit are rejected, and accepted again when another one has closed.
 #[tokio::test]
 async fn connections_over_the_limit_are_rejected() {
-    let one = |options: &mut Options| options.connections = 2;
+    let one = |options: &mut Options| options.max_connections = 2;
     let running = start_with(&Fixture::new().server, options(one));
     let first = running.connect().await;
     let second = running.connect().await;

@@ -310,6 +310,6 @@ fn listen(host: &str) -> (Endpoint, String, ConnectSettings) {
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("https://{host}:{}/mcp-flow", endpoint.local_addr().unwrap().port());
     let mut settings = ConnectSettings::new(Trust::fingerprint(&tls.fingerprint()).unwrap());
-    settings.grace = Duration::from_millis(100);
+    settings.grace_period = Duration::from_millis(100);
     (endpoint, url, settings)
 }

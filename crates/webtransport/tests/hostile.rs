@@ -23,7 +23,7 @@ use web_transport_quinn::quinn::{
 /// A connection without a CONNECT request is closed.
 #[tokio::test]
 async fn a_connection_without_a_session_is_closed() {
-    let short = options(|options| options.handshake_time = Duration::from_millis(300));
+    let short = options(|options| options.handshake_timeout = Duration::from_millis(300));
     let running = start_with(&Fixture::new().server, short);
     let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
     within(connection.closed()).await;
@@ -33,7 +33,7 @@ async fn a_connection_without_a_session_is_closed() {
 /// WT-009: a plain HTTP/3 client gets a response to every request, and is not kept for long.
 #[tokio::test]
 async fn plain_http_3_requests_get_a_response() {
-    let short = options(|options| options.handshake_time = Duration::from_millis(500));
+    let short = options(|options| options.handshake_timeout = Duration::from_millis(500));
     let running = start_with(&Fixture::new().server, short);
     let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
     let mut control = connection.open_uni().await.unwrap();
@@ -93,7 +93,7 @@ const GET: &[u8] = b"\x01\x10\0\0\xd1\xd7\xc1\x50\x09localhost";
 /// pings do not help; after the handshake a client may take its time.
 #[tokio::test]
 async fn an_incomplete_first_request_times_out() {
-    let short = options(|options| options.handshake_time = Duration::from_millis(500));
+    let short = options(|options| options.handshake_timeout = Duration::from_millis(500));
     let running = start_with(&Fixture::new().server, short);
     let mut ready = running.connect().await;
     ready.initialize(&[]).await;
@@ -132,7 +132,7 @@ async fn only_http_3_is_accepted() {
 #[tokio::test]
 async fn connections_of_vanished_clients_are_freed() {
     let one = options(|options| {
-        (options.connections, options.idle_time) = (1, Duration::from_millis(500));
+        (options.max_connections, options.idle_timeout) = (1, Duration::from_millis(500));
     });
     let mut running = start_with(&Fixture::new().server, one);
     let direct = running.url.clone();
@@ -213,7 +213,7 @@ async fn garbage_affects_no_valid_request() {
 /// responses once the streams are given up.
 #[tokio::test]
 async fn stalled_streams_are_given_up_under_load() {
-    let short = options(|options| options.stall_time = Duration::from_millis(500));
+    let short = options(|options| options.stall_timeout = Duration::from_millis(500));
     let running = start_with(&crate::support::bulky::server(Limits::default()), short);
     let mut small = TransportConfig::default();
     small.receive_window(VarInt::from_u32(64 * 1024));

@@ -94,14 +94,14 @@ async fn connect(loss: f64) -> (Running, Relay, Caller) {
     let limits = Limits { inline_bytes: 1024, ..Limits::default() };
     let fixture = Fixture::with(|builder| builder.limits(limits).tools(Vec::from(tools)));
     // Lost packets of the handshake are retransmitted after a second, two, four and so on.
-    let patient = options(|options| options.handshake_time = PATIENCE);
+    let patient = options(|options| options.handshake_timeout = LIMIT);
     let mut running = crate::support::start_with(&fixture.server, patient);
     let server = ([127, 0, 0, 1], running.port).into();
     let delay = Duration::from_millis(20);
     let relay = Relay::start(server, Quality { delay, loss: 0.02 }).await;
     running.url = format!("https://{}/mcp-flow", relay.address());
     let settings =
-        ConnectSettings { connect_time: PATIENCE, grace: PATIENCE, ..running.settings() };
+        ConnectSettings { connect_timeout: LIMIT, grace_period: LIMIT, ..running.settings() };
     let mut caller = running.connect_with(settings).await;
     caller.initialize(&[Encoding::Cbor]).await;
     relay.set(Quality { delay, loss });
@@ -116,4 +116,4 @@ fn numbers(bytes: usize) -> Vec<u8> {
 const TICKS: u32 = 1500;
 
 /// Time limit for everything on such a path.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(60);

@@ -31,7 +31,7 @@ async fn streams_are_not_mixed_up() {
 /// WT-045, WT-054: streams of one call that have to wait for each other have different tags.
 #[tokio::test]
 async fn tags_are_not_reused() {
-    let one = options(|options| options.streams = 1);
+    let one = options(|options| options.max_streams = 1);
     let limits = Limits { inline_bytes: 1, ..Limits::default() };
     let (_running, mut caller) = ready_with(&server(limits), one).await;
     for id in [7_u32, 8] {
@@ -209,7 +209,7 @@ async fn a_failing_source_is_reported() {
 /// WT-061, C-16: cancelling an answered call ends its streams.
 #[tokio::test]
 async fn cancelling_ends_streams() {
-    let one = options(|options| options.streams = 1);
+    let one = options(|options| options.max_streams = 1);
     let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
     caller.call_tool(7, "endless").await;
     let mut stream = caller.stream(7, 1).await;
@@ -225,7 +225,7 @@ async fn cancelling_ends_streams() {
 /// A stream stopped by the client ends without a report.
 #[tokio::test]
 async fn a_dropped_stream_frees_its_permit() {
-    let one = options(|options| options.streams = 1);
+    let one = options(|options| options.max_streams = 1);
     let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
     for id in 7..10 {
         caller.call_tool(id, "endless").await;
@@ -237,7 +237,7 @@ async fn a_dropped_stream_frees_its_permit() {
 /// WT-045, C-02, C-16: at the limit some results wait, and the rest is rejected.
 #[tokio::test]
 async fn open_streams_are_limited() {
-    let two = options(|options| (options.streams, options.waiting_streams) = (2, 1));
+    let two = options(|options| (options.max_streams, options.max_waiting_streams) = (2, 1));
     let (_running, mut caller) = ready_with(&server(Limits::default()), two).await;
     caller.call_tool(1, "endless").await;
     caller.call_tool(2, "endless").await;
@@ -262,7 +262,7 @@ async fn open_streams_are_limited() {
 #[tokio::test]
 async fn waiting_for_a_stream_times_out() {
     let short = options(|options| {
-        (options.streams, options.waiting_time) = (1, Duration::from_millis(200));
+        (options.max_streams, options.waiting_timeout) = (1, Duration::from_millis(200));
     });
     let (_running, mut caller) = ready_with(&server(Limits::default()), short).await;
     caller.call_tool(1, "endless").await;

@@ -116,11 +116,11 @@ impl Default for LimitsSection {
             session_request_burst: 500,
             memory_bytes: limits.memory,
             connections: http::Options::default().max_connections,
-            webtransport_connections: webtransport::Options::default().connections,
+            webtransport_connections: webtransport::Options::default().max_connections,
             sessions: http::Options::default().max_sessions,
             session_idle_seconds: http::Options::default().session_idle_timeout.as_secs(),
             download_seconds: http::Options::default().download_lifetime.as_secs(),
-            streams: webtransport::Options::default().streams,
+            streams: webtransport::Options::default().max_streams,
             head_seconds: http::Options::default().head_timeout.as_secs(),
             body_seconds: http::Options::default().body_timeout.as_secs(),
             keep_alive_seconds: http::Options::default().keep_alive.as_secs(),
@@ -174,9 +174,9 @@ impl LimitsSection {
     /// What WebTransport keeps to.
     pub(crate) fn webtransport(&self) -> webtransport::Options {
         webtransport::Options {
-            connections: self.webtransport_connections,
-            streams: self.streams.max(1),
-            handshake_time: at_least_a_second(self.head_seconds),
+            max_connections: self.webtransport_connections,
+            max_streams: self.streams.max(1),
+            handshake_timeout: at_least_a_second(self.head_seconds),
             ..webtransport::Options::default()
         }
     }

@@ -54,7 +54,7 @@ async fn connect(assignment: &Assignment) -> (Peer, Option<Program>) {
         Transport::WebSocket => websocket::connect(port("websocket"), end).await,
         Transport::WebTransport => {
             let mut settings = control_stream::settings(places);
-            settings.idle_time = IDLE;
+            settings.idle_timeout = IDLE;
             // Progress comes on the control stream then, where it is looked for.
             settings.datagrams = false;
             control_stream::peer(places, settings).await.unwrap()
@@ -122,9 +122,8 @@ impl Counted {
         while !expected.is_empty() {
             let waited = |message: &Value| message["id"].as_i64().filter(|id| *id != barrier);
             let reply = self.peer.find(|message| is_reply(message) && waited(message).is_some());
-            let reply = timeout(PATIENCE, reply).await;
-            let reply =
-                reply.unwrap_or_else(|_| panic!("no reply within {PATIENCE:?}: {expected:?}"));
+            let reply = timeout(LIMIT, reply).await;
+            let reply = reply.unwrap_or_else(|_| panic!("no reply within {LIMIT:?}: {expected:?}"));
             let id = waited(&reply).unwrap();
             let Some(right) = expected.remove(&id) else {
                 panic!("{id} was answered twice, or was not asked: {reply}")
@@ -192,7 +191,7 @@ fn meta() -> Value {
 }
 
 /// Without a reply for so long, it is lost.
-const PATIENCE: Duration = Duration::from_secs(25);
+const LIMIT: Duration = Duration::from_secs(25);
 
 /// Longer than any client lives.
 const LONG: Duration = Duration::from_secs(300);

@@ -76,7 +76,7 @@ fn reach(transport: Transport, places: &Value, folder: &Path) -> Arc<dyn Connect
         Transport::WebSocket => http("websocket"),
         Transport::WebTransport => {
             let mut settings = control_stream::settings(places);
-            settings.idle_time = IDLE;
+            settings.idle_timeout = IDLE;
             Arc::new(webtransport::client::server(place("webtransport"), settings))
         }
     }
@@ -225,7 +225,7 @@ impl Typed {
     async fn watch(&mut self) {
         let uri = self.uri(files::PULSE).await;
         let mut changes = self.client.listen(Watched::new().resource(&uri)).await.unwrap();
-        let change = tokio::time::timeout(PATIENCE, changes.next()).await;
+        let change = tokio::time::timeout(LIMIT, changes.next()).await;
         let change = change.expect("the file changes all the time").unwrap().unwrap();
         assert_eq!(change, Change::Resource(uri));
         self.tally.changes += 1;
@@ -266,4 +266,4 @@ async fn fetch(link: &str) -> Vec<u8> {
 /// Longer than any client lives.
 const LONG: Duration = Duration::from_secs(300);
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);

@@ -116,7 +116,7 @@ impl Connector for WebTransportServer {
         Box::pin(async move {
             let mut inbox = inbox;
             let mut settings = self.settings.clone();
-            settings.frame = inbox.frame_limit();
+            settings.max_frame = inbox.frame_limit();
             settings.signed = inbox.take_signed();
             let (client, control) = Box::pin(self.connect_authorized(settings)).await?;
             let transport = WebTransport::spawn(client, control, inbox, &self.encodings);

@@ -55,7 +55,7 @@ fn config(settings: &ConnectSettings) -> Result<ClientConfig, ConnectError> {
     let tls = QuicClientConfig::try_from(tls).map_err(|_| ConnectError::Cipher)?;
     let mut config = ClientConfig::new(Arc::new(tls));
     let transport =
-        quic::client_transport(settings.idle_time, settings.datagrams, settings.streams);
+        quic::client_transport(settings.idle_timeout, settings.datagrams, settings.max_streams);
     config.transport_config(Arc::new(transport));
     Ok(config)
 }

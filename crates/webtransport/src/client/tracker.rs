@@ -65,7 +65,7 @@ pub(super) enum StreamDecision {
 impl StreamTracker {
     pub(super) fn new(settings: &ConnectSettings) -> Self {
         let inner = Inner {
-            ledger: Ledger::new(settings.streams as usize, settings.grace),
+            ledger: Ledger::new(settings.max_streams as usize, settings.grace_period),
             held: HashMap::new(),
             failures: HashMap::new(),
             encoding: Encoding::Json,

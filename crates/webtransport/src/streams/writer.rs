@@ -66,10 +66,10 @@ impl StreamWriter {
         pause: &StreamPause,
         header: StreamHeader,
         bulk: Bulk,
-        unread_time: Duration,
+        write_timeout: Duration,
     ) -> Result<(), String> {
         let opened = tokio::select! {
-            opened = timeout(unread_time, session.open_uni()) => opened,
+            opened = timeout(write_timeout, session.open_uni()) => opened,
             ending = self.ending.wait() => return ending.report(),
         };
         let mut send = match opened {
@@ -81,7 +81,7 @@ impl StreamWriter {
         let _ = send.set_priority(-1);
         // The source is application code. If it panicked and the stream was dropped, the stream
         // would look complete.
-        let payload_written = self.write_payload(&mut send, pause, header, bulk, unread_time);
+        let payload_written = self.write_payload(&mut send, pause, header, bulk, write_timeout);
         let failure = tokio::select! {
             written = AssertUnwindSafe(payload_written).catch_unwind() => match written {
                 Ok(Ok(())) => return Ok(()),
@@ -107,7 +107,7 @@ impl StreamWriter {
         pause: &StreamPause,
         header: StreamHeader,
         bulk: Bulk,
-        unread_time: Duration,
+        write_timeout: Duration,
     ) -> Result<(), Failure> {
         let mut reader: BulkReader = bulk.into_reader();
         let mut chunk = Bytes::copy_from_slice(&header.encode());
@@ -115,7 +115,7 @@ impl StreamWriter {
             while !chunk.is_empty() {
                 pause.wait().await;
                 let part = chunk.split_to(chunk.len().min(CHUNK_SIZE));
-                let written = timeout(unread_time, send.write_chunk(part)).await;
+                let written = timeout(write_timeout, send.write_chunk(part)).await;
                 written.map_err(|_| Failure::unread())?.map_err(|_| Failure::Unwanted)?;
                 *self.last_progress.lock() = Instant::now();
             }
@@ -127,7 +127,7 @@ impl StreamWriter {
         }
         send.finish().map_err(|_| Failure::Unwanted)?;
         // It counts as open until the client has all of it.
-        match timeout(unread_time, send.stopped()).await {
+        match timeout(write_timeout, send.stopped()).await {
             Ok(_) => Ok(()),
             Err(_) => Err(Failure::unread()),
         }
