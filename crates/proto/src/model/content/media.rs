@@ -198,7 +198,7 @@ mod tests {
         }
         for (result, words) in [
             (Content::read_image(&b"GIF89a"[..], None, 3), "larger than 3 bytes"),
-            (Content::guess_image(*b"fLaC"), "give its MIME type"),
+            (Content::guess_image(*b"fLaC"), "specify its MIME type"),
             (Content::guess_audio(*b"hello"), "WAV, MP3, Ogg, FLAC"),
             (Content::read_image(Broken, None, 3), "the disk is on fire"),
         ] {
