@@ -39,6 +39,7 @@
 //! | `flows` | flows and their sessions: `#[flow]`, `Interaction`, `engine`, `session` |
 //! | `store-redb` | durable sessions in a file: `store_redb` |
 //! | `workflows` | workflow files and enforced runs: `workflow` |
+//! | `skills` | skills extension: served, listed and verified: `skills` |
 //! | `client` | client over pipes, sockets and in process, and over HTTP and WebTransport with those features: `client` |
 //! | `oauth` | OAuth client: `oauth` |
 //! | `identity` | authentication with static tokens and JWT: `identity` |
@@ -93,6 +94,8 @@ pub use mcp_flow_server::{
 pub use mcp_flow_session as session;
 #[cfg(feature = "flows")]
 pub use mcp_flow_session::{Date, question};
+#[cfg(feature = "skills")]
+pub use mcp_flow_skills as skills;
 #[cfg(feature = "stdio")]
 pub use mcp_flow_stdio as stdio;
 #[cfg(feature = "store-redb")]

@@ -46,6 +46,8 @@ pub struct Bulk {
     mime_type: Option<String>,
     size: Option<u64>,
     source: Source,
+    /// Set for bytes that are delivered inline only.
+    is_inline: bool,
 }
 
 /// The source of the bytes.
@@ -81,7 +83,7 @@ impl Bulk {
     }
 
     fn new(name: impl Into<String>, size: Option<u64>, source: Source) -> Self {
-        Self { name: name.into(), uri: None, mime_type: None, size, source }
+        Self { name: name.into(), uri: None, mime_type: None, size, source, is_inline: false }
     }
 
     /// Sets the MIME type.
@@ -102,6 +104,13 @@ impl Bulk {
     #[must_use]
     pub fn with_size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
+        self
+    }
+
+    /// Delivers the bytes inline, never by the side channel of the transport.
+    #[must_use]
+    pub fn inline(mut self) -> Self {
+        self.is_inline = true;
         self
     }
 
@@ -319,7 +328,7 @@ impl Context {
     /// Chooses the way of delivery: inline if it is small or there is no side channel.
     pub(crate) async fn route_bulk(&self, bulk: Bulk) -> Result<Delivery, DeliveryError> {
         let limits = self.limits();
-        let side_channel = self.side_channel();
+        let side_channel = self.side_channel().filter(|_| !bulk.is_inline);
         let possible = side_channel.map(|side_channel| side_channel.check(self.id()));
         let limit =
             if let Some(Ok(())) = possible { limits.inline_bytes } else { limits.result_bytes };

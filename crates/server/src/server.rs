@@ -93,7 +93,9 @@ struct Inner {
 
 /// A protocol extension that the server declares.
 struct Declared {
-    experimental: &'static str,
+    /// The name it has among the `experimental` capabilities of handshake revisions; without one it
+    /// is among the `extensions` there as well.
+    experimental: Option<&'static str>,
     extension: &'static str,
     value: Value,
 }
@@ -286,10 +288,14 @@ impl Server {
     pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         let list = ListCapability { list_changed: true };
         let completes = revision.features().completions && self.has_completions();
-        let declared = |stateless: bool, name: fn(&Declared) -> &'static str| -> Map<_, _> {
-            let here = self.inner.declared.iter().filter(|_| stateless == revision.is_stateless());
-            here.map(|one| (name(one).to_owned(), one.value.clone())).collect()
-        };
+        let (mut experimental, mut extensions) = (Map::new(), Map::new());
+        for Declared { experimental: name, extension, value } in &self.inner.declared {
+            let (place, name) = match name {
+                Some(name) if !revision.is_stateless() => (&mut experimental, name),
+                _ => (&mut extensions, extension),
+            };
+            place.insert((*name).to_owned(), value.clone());
+        }
         ServerCapabilities {
             tools: self.has_tools().then_some(list),
             prompts: self.prompts().is_offered().then_some(list),
@@ -299,8 +305,8 @@ impl Server {
                 .is_offered()
                 .then_some(ResourceCapability { subscribe: true, list_changed: true }),
             logging: Some(Map::new()),
-            experimental: declared(false, |one| one.experimental),
-            extensions: declared(true, |one| one.extension),
+            experimental,
+            extensions,
         }
     }
 

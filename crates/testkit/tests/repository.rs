@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
 /// have neither a runtime nor a clock.
-const MAY_USE: [(&str, &[&str]); 33] = [
+const MAY_USE: [(&str, &[&str]); 34] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
@@ -78,6 +78,10 @@ const MAY_USE: [(&str, &[&str]); 33] = [
     ("mcp-flow-testkit", &["mcp-flow-proto"]),
     ("mcp-flow-testkit-store", &["mcp-flow-session"]),
     (
+        "mcp-flow-skills",
+        &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-workflow"],
+    ),
+    (
         "mcp-flow-testkit-fixture",
         &[
             "mcp-flow-engine",
@@ -128,6 +132,7 @@ const MAY_USE: [(&str, &[&str]); 33] = [
             "mcp-flow-proto",
             "mcp-flow-seal",
             "mcp-flow-server",
+            "mcp-flow-skills",
             "mcp-flow-stdio",
             "mcp-flow-store-redb",
             "mcp-flow-tls",

@@ -35,8 +35,8 @@ impl Format {
         }
     }
 
-    /// Parses a text.
-    pub(crate) fn parse(self, text: &str) -> Result<Value, Problem> {
+    /// Parses a text into a value. Aliases, depth and the number of values are bounded.
+    pub fn parse(self, text: &str) -> Result<Value, Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
             Self::Json => json::parse(text),

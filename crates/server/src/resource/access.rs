@@ -41,3 +41,11 @@ impl<F: Fn(&Context, &str) -> Access + Send + Sync + 'static> ResourceAccess for
         self(caller, uri)
     }
 }
+
+impl Context {
+    /// Returns what the caller may do with a resource, by the rules of the server and of the
+    /// application, whether or not there is one.
+    pub fn resource_access(&self, uri: &str) -> Access {
+        self.server().catalog().access(self, uri)
+    }
+}

@@ -181,7 +181,14 @@ impl ServerBuilder {
         extension: &'static str,
         value: Value,
     ) -> Self {
-        self.declared.push(Declared { experimental, extension, value });
+        self.declared.push(Declared { experimental: Some(experimental), extension, value });
+        self
+    }
+
+    /// Declares an extension of the protocol that has an identifier of its own, among the
+    /// `extensions` of every revision.
+    pub fn declare_extension(mut self, extension: &'static str, value: Value) -> Self {
+        self.declared.push(Declared { experimental: None, extension, value });
         self
     }
 
