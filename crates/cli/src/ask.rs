@@ -1,5 +1,6 @@
 //! Asking the person at the terminal, or whoever answers in their place.
 
+mod keyboard;
 mod lines;
 mod path;
 pub(crate) mod question;
@@ -8,16 +9,21 @@ mod terminal;
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use mcp_flow::session::InvalidAnswer;
 use mcp_flow::session::prompt::{Prompt, PromptType};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 use crate::exit::{Exit, Failure};
 use crate::show::neutral;
+use keyboard::Withdrawal;
+use lines::Lines;
 use question::Question;
 
 /// What became of a question.
@@ -49,9 +55,9 @@ pub(crate) enum Decision {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker {
     answers: Arc<Mutex<Map<String, Value>>>,
-    /// Held by the question that is on the screen: a server may ask several at once, and one that is
-    /// withdrawn stays there until the person is done with it.
-    screen: Arc<Turn<()>>,
+    /// Held by the question that is open, since a server may ask several at once. Without a terminal
+    /// it has the reader of standard input, which outlives a question that is withdrawn.
+    input: Arc<Turn<Option<Lines>>>,
 }
 
 impl Asker {
@@ -119,31 +125,81 @@ impl Asker {
     }
 
     /// Asks the person, whatever a file of answers says.
+    ///
+    /// Dropped before the answer, it withdraws the question: the terminal is as it was, and what is
+    /// typed next is for the next question.
     pub(crate) async fn ask_person(&self, question: Question) -> anyhow::Result<Asked> {
-        let screen = self.screen.clone().lock_owned().await;
-        // Widgets and standard input cannot be waited for any other way.
-        let asked = tokio::task::spawn_blocking(move || {
-            let _screen = screen;
-            match Self::is_interactive() {
-                true => Ok(terminal::ask(&question)?),
-                false => {
-                    // Not locked while it waits: others have something to say on standard error.
-                    let (input, mut output) = (std::io::stdin(), std::io::stderr());
-                    anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output)?)
-                }
-            }
-        });
-        asked.await.context("the question could not be asked")?
+        let input = self.input.clone().lock_owned().await;
+        match Self::is_interactive() {
+            true => ask_in_terminal(question, input).await,
+            false => ask_by_lines(&question, input).await,
+        }
     }
 
     fn prepared(&self, key: &str) -> Option<Value> {
-        let mut answers = self.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        answers.remove(key)
+        self.answers.lock().remove(key)
     }
 
     /// The answers that are left, for arguments given up front.
     pub(crate) fn take(&self, key: &str) -> Option<Value> {
         self.prepared(key)
+    }
+}
+
+/// Shows a widget on a thread of its own, since widgets block.
+async fn ask_in_terminal(
+    question: Question,
+    input: OwnedMutexGuard<Option<Lines>>,
+) -> anyhow::Result<Asked> {
+    let (ended, end) = mpsc::channel::<()>();
+    let open = Open { withdrawal: Arc::default(), end };
+    let withdrawal = open.withdrawal.clone();
+    let asked = tokio::task::spawn_blocking(move || {
+        let _held = (input, ended);
+        terminal::ask(&question, &withdrawal)
+    });
+    let asked = asked.await.context("the question could not be asked")?;
+    drop(open);
+    Ok(asked?)
+}
+
+/// A question in the terminal, withdrawn on drop unless it has ended.
+struct Open {
+    withdrawal: Arc<Withdrawal>,
+    /// Closed when the widget is gone.
+    end: mpsc::Receiver<()>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.withdrawal.withdraw();
+        // The process may end next, and must not leave the terminal in raw mode. This takes about a
+        // millisecond, and nothing at all once the question has been answered.
+        let _ = self.end.recv_timeout(TO_RESTORE);
+    }
+}
+
+async fn ask_by_lines(
+    question: &Question,
+    mut input: OwnedMutexGuard<Option<Lines>>,
+) -> anyhow::Result<Asked> {
+    let lines = input.get_or_insert_with(Lines::of_stdin);
+    let mut open = OpenLine { is_over: false };
+    let asked = lines::ask(question, lines, &mut std::io::stderr()).await;
+    open.is_over = true;
+    Ok(asked?)
+}
+
+/// A question on a line of its own, which says so when it is withdrawn.
+struct OpenLine {
+    is_over: bool,
+}
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        if !self.is_over {
+            eprintln!("{WITHDRAWN}");
+        }
     }
 }
 
@@ -166,3 +222,9 @@ fn shown(text: &str) -> String {
 
 /// How many characters of a question are shown; the rest is no question.
 const LONGEST_SHOWN: usize = 10_000;
+
+/// What is shown in place of an answer that is not wanted any more.
+const WITHDRAWN: &str = "The question was withdrawn.";
+
+/// Time limit for a widget to restore the terminal.
+const TO_RESTORE: Duration = Duration::from_secs(1);

@@ -2,6 +2,7 @@
 
 mod conversations;
 mod interrupting;
+mod withdrawing;
 
 use std::process::Command;
 
@@ -45,10 +46,15 @@ struct Terminal {
 
 impl Terminal {
     fn start(arguments: &[&str]) -> Self {
+        Self::run("exec \"$0\" \"$@\"", arguments)
+    }
+
+    /// Runs a line of the shell, in which `"$0" "$@"` is the program with its arguments.
+    fn run(line: &str, arguments: &[&str]) -> Self {
         // A new pseudo-terminal has no size, which no terminal of a person has.
         let mut command = Command::new("sh");
         command
-            .args(["-c", "stty cols 120 rows 40 && exec \"$0\" \"$@\"", PROGRAM])
+            .args(["-c", &format!("stty cols 120 rows 40; {line}"), PROGRAM])
             .args(arguments)
             .env("TERM", "xterm")
             .env("NO_COLOR", "1");

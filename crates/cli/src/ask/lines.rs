@@ -1,32 +1,76 @@
 //! Questions where there is no terminal: a line out, a line in.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::mpsc;
 
 use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::Asked;
 use super::question::{Question, Widget};
 
-/// Asks on one stream and reads from the other until an answer fits.
-pub(super) fn ask(
+/// Asks on standard error and reads lines until an answer fits.
+pub(super) async fn ask(
     question: &Question,
-    input: &mut impl BufRead,
-    output: &mut impl Write,
-) -> std::io::Result<Asked> {
+    lines: &mut Lines,
+    output: &mut (impl Write + Send),
+) -> io::Result<Asked> {
     loop {
         writeln!(output, "{}", heading(question))?;
         output.flush()?;
-        let mut line = String::new();
-        let count = Read::take(&mut *input, LONGEST_LINE).read_line(&mut line)?;
-        if count == 0 {
+        let Some(line) = lines.next().await? else {
             // Where nothing need be said, nothing more is an answer.
             let silence = question.check(&Value::Null);
             return Ok(silence.map_or(Asked::NoMore, Asked::Answer));
-        }
-        match question.read(line.trim_end_matches(['\r', '\n'])) {
+        };
+        match question.read(&line) {
             Ok(value) => return Ok(Asked::Answer(value)),
             Err(violation) => writeln!(output, "{}", super::complaint(&violation))?,
         }
+    }
+}
+
+/// Reader of the lines of an input, on a thread of its own.
+///
+/// A line is read when it is asked for. If nobody waits for it any more, whoever asks next gets it.
+#[derive(Debug)]
+pub(super) struct Lines {
+    requests: mpsc::Sender<()>,
+    lines: UnboundedReceiver<io::Result<Option<String>>>,
+    is_requested: bool,
+}
+
+impl Lines {
+    pub(super) fn of_stdin() -> Self {
+        Self::new(BufReader::new(io::stdin()))
+    }
+
+    fn new(mut input: impl BufRead + Send + 'static) -> Self {
+        let (requests, requested) = mpsc::channel();
+        let (sender, lines) = unbounded_channel();
+        std::thread::spawn(move || {
+            while requested.recv().is_ok() {
+                let mut line = String::new();
+                let read = Read::take(&mut input, LONGEST_LINE).read_line(&mut line);
+                let line = line.trim_end_matches(['\r', '\n']).to_owned();
+                if sender.send(read.map(|count| (count > 0).then_some(line))).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { requests, lines, is_requested: false }
+    }
+
+    /// The next line; none at the end of the input.
+    async fn next(&mut self) -> io::Result<Option<String>> {
+        if !self.is_requested {
+            // The thread ends no sooner than this does.
+            let _ = self.requests.send(());
+            self.is_requested = true;
+        }
+        let line = self.lines.recv().await;
+        self.is_requested = false;
+        line.unwrap_or(Ok(None))
     }
 }
 
@@ -61,30 +105,52 @@ const LONGEST_LINE: u64 = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufReader, Write};
+
+    use futures_util::FutureExt as _;
     use mcp_flow::session::prompt::Prompt;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::Asked;
-    use super::Question;
+    use super::{Lines, Question, ask};
+
+    fn question(key: &str, prompt: Value) -> Question {
+        let prompt: Prompt = serde_json::from_value(prompt).unwrap();
+        Question::of_prompt(key, prompt)
+    }
 
     /// INT-087: a wrong answer is explained and asked for again; the end of input is noticed.
-    #[test]
-    fn a_wrong_answer_is_asked_for_again() {
-        let prompt = json!({"type": "number", "message": "How\u{1b}[31m many?",
-            "validation": {"required": true, "min": 1}});
-        let prompt: Prompt = serde_json::from_value(prompt).unwrap();
-        let question = Question::of_prompt("many", prompt);
+    #[tokio::test]
+    async fn a_wrong_answer_is_asked_for_again() {
+        let many = question(
+            "many",
+            json!({"type": "number", "message": "How\u{1b}[31m many?",
+            "validation": {"required": true, "min": 1}}),
+        );
         let mut output = Vec::new();
-        let asked = super::ask(&question, &mut &b"none\n0\r\n4\n"[..], &mut output).unwrap();
+        let mut lines = Lines::new(&b"none\n0\r\n4\n"[..]);
+        let asked = ask(&many, &mut lines, &mut output).await.unwrap();
         assert_eq!(asked, Asked::Answer(json!(4)));
         let said = String::from_utf8(output).unwrap();
         assert_eq!(said.matches("many?").count(), 3);
         assert!(said.contains("at least 1") && !said.contains('\u{1b}'), "{said}");
-        let ended = super::ask(&question, &mut &b""[..], &mut Vec::new()).unwrap();
+        let ended = ask(&many, &mut lines, &mut Vec::new()).await.unwrap();
         assert_eq!(ended, Asked::NoMore);
-        let prompt = json!({"type": "number", "message": "?", "defaultValue": 3});
-        let question = Question::of_prompt("it", serde_json::from_value(prompt).unwrap());
-        let ended = super::ask(&question, &mut &b""[..], &mut Vec::new()).unwrap();
+        let it = question("it", json!({"type": "number", "message": "?", "defaultValue": 3}));
+        let ended = ask(&it, &mut lines, &mut Vec::new()).await.unwrap();
         assert_eq!(ended, Asked::Answer(json!(3)));
+    }
+
+    /// A line that comes after its question was withdrawn answers the next question.
+    #[tokio::test]
+    async fn a_withdrawn_question_takes_no_line() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut lines = Lines::new(BufReader::new(reader));
+        let [first, second] = ["First?", "Second?"]
+            .map(|message| question("it", json!({"type": "text", "message": message})));
+        assert!(ask(&first, &mut lines, &mut Vec::new()).now_or_never().is_none());
+        writer.write_all(b"for the second\n").unwrap();
+        let asked = ask(&second, &mut lines, &mut Vec::new()).await.unwrap();
+        assert_eq!(asked, Asked::Answer(json!("for the second")));
     }
 }

@@ -12,22 +12,23 @@ use mcp_flow::session::InvalidAnswer;
 use mcp_flow::session::prompt::ChoiceOption;
 use serde_json::Value;
 
+use super::keyboard::{Keyboard, Withdrawal};
 use super::path::Paths;
 use super::question::{Question, Widget, spelled};
-use super::{Asked, complaint, shown};
+use super::{Asked, WITHDRAWN, complaint, shown};
 
-/// Shows the widget that fits the question, until the answer does.
-pub(super) fn ask(question: &Question) -> Result<Asked, InquireError> {
-    let asked = match &question.widget {
-        Widget::Choice(choices) if !choices.is_empty() => select(question, choices),
-        Widget::Choices(choices) if !choices.is_empty() => select_several(question, choices),
-        Widget::Confirm => confirm(question),
-        Widget::Decision => select(question, &question.rules.choices),
-        Widget::Date { earliest, latest } => date(question, earliest.as_deref(), latest.as_deref()),
-        _ => text(question),
+/// Shows the widget that fits the question, until the answer does or the question is withdrawn.
+pub(super) fn ask(question: &Question, withdrawal: &Withdrawal) -> Result<Asked, InquireError> {
+    let answered = match Keyboard::get() {
+        Some(keyboard) => keyboard.ask(withdrawal, || show(question)),
+        None => show(question).map(Some),
     };
-    match asked {
-        Ok(value) => Ok(Asked::Answer(value)),
+    match answered {
+        Ok(Some(value)) => Ok(Asked::Answer(value)),
+        Ok(None) => {
+            eprintln!("{WITHDRAWN}");
+            Ok(Asked::Declined)
+        }
         Err(InquireError::OperationInterrupted) => Ok(Asked::Interrupted),
         Err(InquireError::OperationCanceled) if question.is_required() => Ok(Asked::Declined),
         Err(InquireError::OperationCanceled) => Ok(Asked::Answer(Value::Null)),
@@ -35,6 +36,17 @@ pub(super) fn ask(question: &Question) -> Result<Asked, InquireError> {
             Ok(Asked::NoMore)
         }
         Err(error) => Err(error),
+    }
+}
+
+fn show(question: &Question) -> Result<Value, InquireError> {
+    match &question.widget {
+        Widget::Choice(choices) if !choices.is_empty() => select(question, choices),
+        Widget::Choices(choices) if !choices.is_empty() => select_several(question, choices),
+        Widget::Confirm => confirm(question),
+        Widget::Decision => select(question, &question.rules.choices),
+        Widget::Date { earliest, latest } => date(question, earliest.as_deref(), latest.as_deref()),
+        _ => text(question),
     }
 }
 
