@@ -95,7 +95,9 @@ fn hint(error: &Error) -> Option<&'static str> {
         Error::Lost { source: TransportError::Untrusted(_), .. } => Some(SIGN),
         Error::Lost { .. } => Some("It may have been carried out: check before you try again"),
         Error::Timeout { .. } => Some("Allow more with --time-limit, or check the server"),
-        Error::Server(ServerError { code: -32601, .. }) => Some("This server does not offer that"),
+        Error::Server(ServerError { code: METHOD_NOT_FOUND, .. }) => {
+            Some("This server does not offer that")
+        }
         Error::Server(error) if is_denial(error) => {
             Some("Give a token that is allowed to, with --token or MCP_FLOW_TOKEN")
         }
@@ -108,9 +110,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             "SESSION_EXPIRED" => Some("Start it anew with `mcp-flow call`"),
             _ => None,
         },
-        Error::Protocol(what) if what.starts_with("only revision") => {
-            Some("Choose another one with --protocol-version")
-        }
+        Error::Revision { .. } => Some("Choose another one with --protocol-version"),
         Error::Protocol(_) => Some("Is this an MCP server?"),
         _ => None,
     }
@@ -120,6 +120,18 @@ fn hint(error: &Error) -> Option<&'static str> {
 const SIGN: &str = "Both ends need a key in common: --signing-key-file here, [signing] there";
 
 const LOG_IN: &str = "Run `mcp-flow login TARGET`, or give a token with --token or MCP_FLOW_TOKEN";
+
+/// Returns whether asking again cannot help: the client has no permission, or the server no such
+/// method.
+pub(crate) fn is_permanent(error: &ServerError) -> bool {
+    is_denial(error)
+        || error.name() == Some("SIGNATURE_REFUSED")
+        || matches!(error.code, INVALID_REQUEST | METHOD_NOT_FOUND)
+}
+
+/// JSON-RPC's codes for a request that makes no sense, and for one that nobody answers.
+const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// Whether the server knows what is asked for and does not want this client to have it.
 fn is_denial(error: &ServerError) -> bool {
@@ -131,7 +143,7 @@ mod tests {
     use std::time::Duration;
 
     use mcp_flow::client::transport::TransportError;
-    use mcp_flow::client::{Error, ServerError};
+    use mcp_flow::client::{Error, Revision, ServerError};
     use serde_json::json;
 
     use super::explain;
@@ -166,6 +178,16 @@ mod tests {
                 "\n  data: {\"domain\":\"interaction\",\"name\":\"X\u{fffd}\"}",
             ),
             (Error::Protocol("odd".to_owned()), Exit::Protocol, "odd"),
+            (
+                Error::Revision { wanted: Revision::V2025_11_25, offered: "2026-07-28".to_owned() },
+                Exit::Protocol,
+                "--protocol-version",
+            ),
+            (
+                Error::Protocol("only revision control is odd".to_owned()),
+                Exit::Protocol,
+                "Is this an MCP server?",
+            ),
             (Error::Denied("no".to_owned()), Exit::Denied, "no"),
             (Error::Usage("odd".to_owned()), Exit::Usage, "odd"),
             (

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mcp_flow_proto::{DecodeError, Raw};
+use mcp_flow_proto::{DecodeError, Raw, Revision};
 use serde_json::{Map, Value};
 
 use crate::tools::ToolOutcome;
@@ -45,6 +45,15 @@ pub enum Error {
     /// The server violated the protocol.
     #[error("the server violated the protocol: {0}")]
     Protocol(String),
+
+    /// The server does not support the only revision that [`Speak`](crate::Speak) allows.
+    #[error("only revision {wanted} is allowed, but the server supports {offered}")]
+    Revision {
+        /// The revision that is allowed.
+        wanted: Revision,
+        /// The revisions that the server lists.
+        offered: String,
+    },
 
     /// The user or a policy of the host denied it.
     #[error("denied: {0}")]
@@ -91,7 +100,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Connect { .. } | Self::Lost { .. } | Self::Closed => ErrorKind::Connect,
-            Self::Server(_) | Self::Protocol(_) => ErrorKind::Protocol,
+            Self::Server(_) | Self::Protocol(_) | Self::Revision { .. } => ErrorKind::Protocol,
             Self::Tool(_) => ErrorKind::Tool,
             Self::Denied(_) => ErrorKind::Denied,
             Self::Timeout { .. } => ErrorKind::Timeout,

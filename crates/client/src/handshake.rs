@@ -378,8 +378,7 @@ fn no_common(names: &[String]) -> Error {
 
 /// The error for a server that does not support the required revision.
 fn not_spoken(wanted: Revision, theirs: &str) -> Error {
-    let theirs = crate::neutral::shorten(theirs, 200);
-    Error::Protocol(format!("only revision {wanted} is allowed, but the server supports {theirs}"))
+    Error::Revision { wanted, offered: crate::neutral::shorten(theirs, 200) }
 }
 
 const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;

@@ -6,7 +6,7 @@ use mcp_flow::client::host::Nobody;
 use mcp_flow::client::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::fault::explain;
+use crate::fault::{METHOD_NOT_FOUND, explain};
 use crate::reach::Reach;
 use crate::show::{self, Format, content, table};
 
@@ -186,5 +186,3 @@ fn arguments(schema: &Value) -> String {
 fn optional(name: String, is_required: bool) -> String {
     if is_required { name } else { format!("[{name}]") }
 }
-
-const METHOD_NOT_FOUND: i64 = -32601;

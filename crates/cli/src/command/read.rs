@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::download::{self, Piece};
 use crate::exit::{Exit, Failure};
-use crate::fault::explain;
+use crate::fault::{explain, is_permanent};
 use crate::meter::Meter;
 use crate::reach::Reach;
 use crate::show::{self, Format, content, neutral};
@@ -117,7 +117,7 @@ impl Watch {
                     }
                     left = left.map(|left| left - usize::from(std::mem::take(&mut has_changed)));
                 }
-                Err(Error::Server(error)) if !latest.is_null() => {
+                Err(Error::Server(error)) if !latest.is_null() && !is_permanent(&error) => {
                     let error = neutral(&error.to_string());
                     eprintln!("mcp-flow: {error}. Waiting for the next change");
                 }

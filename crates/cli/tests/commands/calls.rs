@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use mcp_flow_testkit::scripted::Script;
 use mcp_flow_testkit::wait::{Deadline, output};
 use serde_json::{Value, json};
 
@@ -214,6 +215,29 @@ fn a_watched_file_may_be_renamed_for_a_moment() {
     assert_eq!(shown.next().unwrap().unwrap(), "new");
     watching.kill().unwrap();
     watching.wait().unwrap();
+}
+
+/// A resource that may not be read any more is not waited for.
+#[test]
+fn watching_ends_when_access_is_denied() {
+    let script = Script::new(
+        r#"
+  *'"resources/subscribe"'*) reply result '{}' ;;
+  *'"resources/read"'*)
+    case $read in
+    '')
+      read=once
+      reply result '{"contents":[{"uri":"x:/a","text":"once"}]}'
+      echo '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:/a"}}' ;;
+    *) reply error '{"code":-32001,"message":"No","data":{"name":"ACCESS_DENIED"}}' ;;
+    esac ;;
+"#,
+        "",
+    );
+    let path = script.path().display().to_string();
+    let (out, err, code) = run(&["watch", "x:/a", "--", "sh", &path], "");
+    assert_eq!((out.as_str(), code), ("once\n", 5), "{err}");
+    assert!(err.contains("--token"), "{err}");
 }
 
 /// MCP-088: tools are listed by category.
