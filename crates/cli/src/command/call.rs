@@ -170,7 +170,7 @@ impl Calling<'_> {
         let talk = &self.person.talk;
         let trust = &self.call.reach.trust;
         talk.set_resumption(sessions::resumption(self.target, trust, support.features));
-        let held = self.client.try_converse(&tool.name, arguments.clone()).await;
+        let held = self.client.converse_supported(&tool.name, arguments.clone()).await;
         held.transpose().map(|held| talk.ended(held)).transpose()
     }
 

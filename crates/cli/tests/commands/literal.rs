@@ -36,7 +36,8 @@ fn capabilities_are_asked_for_and_the_conversation_is_held() {
         assert_eq!(answers(&told), ["John", "john@example.com"]);
         let methods = methods(&told);
         let start = methods.iter().position(|method| *method == "interaction.start").unwrap();
-        assert_eq!(methods[..start].contains(&"capabilities"), is_asked, "{methods:?}");
+        let asked = methods[..start].iter().filter(|method| **method == "capabilities").count();
+        assert_eq!(asked, usize::from(is_asked), "{methods:?}");
         assert!(!methods.contains(&"tools/call"), "{methods:?}");
     }
 }

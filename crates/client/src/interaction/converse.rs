@@ -83,9 +83,19 @@ impl Client {
         tool: &str,
         initial: Map<String, Value>,
     ) -> Result<Option<Finished>, Error> {
-        if self.interaction_support().await?.is_none() {
-            return Ok(None);
+        match self.interaction_support().await? {
+            Some(_) => self.converse_supported(tool, initial).await,
+            None => Ok(None),
         }
+    }
+
+    /// Does what [`try_converse`](Self::try_converse) does, for callers that have
+    /// [`interaction_support`](Self::interaction_support) already: nothing is asked twice.
+    pub async fn converse_supported(
+        &self,
+        tool: &str,
+        initial: Map<String, Value>,
+    ) -> Result<Option<Finished>, Error> {
         let mut known = initial;
         let mut again = false;
         loop {
