@@ -62,15 +62,17 @@ pub(crate) struct Whereabouts {
 
 impl Whereabouts {
     /// Does the work of a command, unless ctrl-c ends it first, and takes leave of the place.
+    /// `interrupted` says what ctrl-c leaves the work in.
     pub(crate) fn work(
         &self,
         find: impl AsyncFnOnce(&Self) -> anyhow::Result<Place>,
+        interrupted: &str,
         work: impl AsyncFnOnce(&Place) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         reach::run(async {
             let mut interrupts = Interrupts::listen()?;
             let place = interrupts.or(find(self)).await?;
-            let result = interrupts.or_else(work(&place), left).await;
+            let result = interrupts.or_else(work(&place), || left(interrupted)).await;
             interrupts.or_leave(place.leave()).await?;
             result
         })
@@ -186,10 +188,9 @@ impl Place {
     }
 }
 
-/// What ctrl-c ends in: unlike a call, a conversation goes on without this command.
-fn left() -> anyhow::Error {
-    let message = "interrupted; what waits for an answer goes on waiting";
-    Failure::new(Exit::Interrupted, message).into()
+/// Error that ctrl-c ends in.
+fn left(interrupted: &str) -> anyhow::Error {
+    Failure::new(Exit::Interrupted, interrupted).into()
 }
 
 /// Time limit for a server to answer.

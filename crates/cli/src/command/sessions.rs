@@ -60,7 +60,23 @@ impl Sessions {
         let again = Resumption::By(self.place.again(ANSWER));
         let talk = Talk::new(Asker::default(), Meter::new(), again);
         let find = async |place: &Whereabouts| place.or_server(&talk).await;
-        self.place.work(find, async |server| self.act(server, &talk).await)
+        self.place.work(find, self.interrupted(), async |server| self.act(server, &talk).await)
+    }
+
+    /// Message for ctrl-c, which is true of what the command had begun.
+    fn interrupted(&self) -> &'static str {
+        match &self.action {
+            Action::List | Action::Show { .. } => "interrupted",
+            Action::Answer { value: None, .. } => {
+                "interrupted; the session keeps waiting for an answer"
+            }
+            Action::Answer { value: Some(_), .. } => {
+                "interrupted; the answer may have been accepted: see `mcp-flow sessions show`"
+            }
+            Action::Cancel { .. } => {
+                "interrupted; the session may have been cancelled: see `mcp-flow sessions show`"
+            }
+        }
     }
 
     async fn act(&self, server: &Place, talk: &Talk) -> anyhow::Result<ExitCode> {

@@ -112,7 +112,16 @@ impl Workflow {
         let library = self.workflows.library()?;
         let begins = matches!(self.action, Action::Run { .. });
         let find = async |place: &Whereabouts| place.or_store(&library, begins).await;
-        self.place.work(find, async |place| self.act(place, &library).await)
+        let interrupted = match &self.action {
+            Action::Run { .. } | Action::Resume { .. } => {
+                "interrupted; the run is kept: see `mcp-flow workflow runs`"
+            }
+            Action::Cancel { .. } => {
+                "interrupted; the run may have been cancelled: see `mcp-flow workflow runs`"
+            }
+            _ => "interrupted",
+        };
+        self.place.work(find, interrupted, async |place| self.act(place, &library).await)
     }
 
     async fn act(&self, place: &Place, library: &Library) -> anyhow::Result<ExitCode> {

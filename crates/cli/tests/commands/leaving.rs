@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 
 use mcp_flow_testkit::scripted::{ScriptedRequest, http};
-use mcp_flow_testkit::wait::Deadline;
+use mcp_flow_testkit::wait::{Deadline, LIMIT, end};
 use serde_json::json;
 
 use super::{PROGRAM, Server, run};
@@ -92,4 +93,30 @@ fn a_signal_tells_what_becomes_of_the_conversation() {
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
         assert!(rest.contains(told) && !rest.contains("cancelled"), "{store}: {rest}");
     }
+}
+
+/// ctrl-c during `sessions cancel` does not claim that the session keeps waiting.
+#[test]
+fn an_interrupted_cancellation_says_that_it_may_have_happened() {
+    let (asking, asked) = channel();
+    let address = http(move |mut asked: ScriptedRequest| match asked.method() {
+        "interaction.cancel" => {
+            asking.send(()).unwrap();
+            asked.until_closed();
+        }
+        _ => foreign(asked),
+    });
+    let url = format!("http://{address}/mcp");
+    let child = Command::new(PROGRAM)
+        .args(["sessions", "cancel", "s1", "--url", &url])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    asked.recv_timeout(LIMIT).expect("the server is asked to cancel");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = end(child);
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("may have been cancelled") && !err.contains("waiting"), "{err}");
 }
