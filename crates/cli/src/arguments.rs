@@ -1,4 +1,4 @@
-//! What can be typed after `mcp-flow`.
+//! The command line: commands, global options, examples and exit codes.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ use crate::command::sessions::Sessions;
 use crate::command::stdio::Stdio;
 use crate::command::workflow::Workflow;
 
-/// MCP servers: serve your own, and use any other from the terminal
+/// Run MCP servers, and use any MCP server from the terminal
 #[derive(Debug, Parser)]
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
 }
 
-/// What to do; `serve` if nothing is said.
+/// Commands; `serve` is the default.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Box<Serve>),
@@ -59,17 +59,17 @@ pub(crate) enum Command {
 }
 
 impl Arguments {
-    /// What was typed; a mistake is explained, and ends the program with 2.
+    /// Parses the command line. A usage error is printed and exits with 2.
     pub(crate) fn read() -> Self {
         let typed: Vec<OsString> = std::env::args_os().collect();
-        Self::understand(&typed).unwrap_or_else(|error| error.exit())
+        Self::parse_words(&typed).unwrap_or_else(|error| error.exit())
     }
 
-    /// Options that only `serve` has are meant for it, since it is what is done if nothing is said.
-    fn understand(typed: &[OsString]) -> Result<Self, clap::Error> {
+    /// Parses words, with `serve` as the default command: its options work without its name.
+    fn parse_words(typed: &[OsString]) -> Result<Self, clap::Error> {
         let mistake = match Self::try_parse_from(typed) {
             Err(mistake) if mistake.kind() == ErrorKind::UnknownArgument => mistake,
-            understood => return understood,
+            parsed => return parsed,
         };
         let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
         let Some((program, options)) =
@@ -80,42 +80,42 @@ impl Arguments {
         let served = [program.clone(), "serve".into()].into_iter().chain(options.iter().cloned());
         match Self::try_parse_from(served) {
             Err(other) if other.kind() == ErrorKind::UnknownArgument => Err(mistake),
-            understood => understood,
+            parsed => parsed,
         }
     }
 }
 
-/// What the command line says of the log.
+/// Logging options, common to all commands.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct LogOptions {
     /// Log level for stderr [default: warn]
     ///
-    /// `info` has a line for each call, `trace` the beginning of each message as well.
+    /// `info` logs every call; `trace` adds the beginning of every message.
     #[arg(id = "log_level", long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
     #[arg(help_heading = "Logging")]
     pub(crate) level: Option<LogLevel>,
 
     /// Log format [default: text]
-    // The id is not that of the `--format` which some commands have.
+    // Commands have a `--format` of their own, so the id differs.
     #[arg(id = "log_format", long = "log-format", global = true, help_heading = "Logging")]
     #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT")]
     pub(crate) format: Option<LogFormat>,
 }
 
-/// How the log is written.
+/// Log format.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people: lines of text
+    /// One line of text per event
     #[default]
     Text,
-    /// For programs: one JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// How much is said on standard error.
+/// Least severe level that is logged.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
 )]
@@ -130,7 +130,7 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-/// What speaks here, and by which documents (WFL-062).
+/// Version of the program and of the specifications it implements (WFL-062).
 const VERSIONS: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\nMCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28",
@@ -139,53 +139,52 @@ const VERSIONS: &str = concat!(
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-flow                            serve the built-in tools on http://127.0.0.1:4433/mcp
+  mcp-flow                            Serve the built-in tools on http://127.0.0.1:4433/mcp
   mcp-flow serve --listen 127.0.0.1:0 --json
-                                      on a free port, telling a program where
-  mcp-flow stdio                      serve the built-in tools to the program that started this
+                                      Serve on a free port and print the endpoints as JSON
+  mcp-flow stdio                      Serve one MCP client over standard input and output
   mcp-flow tools http://127.0.0.1:4433/mcp
-                                      what a server offers
+                                      List the tools of a server
   mcp-flow login https://mcp.example.com/mcp
-                                      log in to a server that requires authentication
+                                      Authenticate with a server using OAuth
   mcp-flow call calculator.add a=2 b=3 -- mcp-flow stdio
-                                      call a tool of a server that is started for it
-  mcp-flow sessions list              the conversations of the server on this machine
-  mcp-flow sessions answer ID VALUE   answer the question one of them waits with
-  mcp-flow workflow list              the workflows that keep agents on the rails
-  mcp-flow config check FILE          what is wrong with a configuration file, if anything
-  mcp-flow doctor --config FILE       whether a server would find everything it needs
-  mcp-flow audit verify FILE          whether a log of who called what is as it was written
-  mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
+                                      Start a server and call one of its tools
+  mcp-flow sessions list              List the sessions of the server on this machine
+  mcp-flow sessions answer ID VALUE   Answer a session's pending question
+  mcp-flow workflow list              List the workflows that agents can follow
+  mcp-flow config check FILE          Validate a configuration file
+  mcp-flow doctor --config FILE       Check that a server has everything it needs to start
+  mcp-flow audit verify FILE          Verify the integrity of an audit log
+  mcp-flow stdio --diagnostics        Add the tools echo, sleep, fail and panic, to test clients
 
 Exit codes:
-  0    done; a server ended as it was asked to
-  1    a tool failed, a session is not there or refused an answer, a server cannot start or lost
-       its client
-  2    the command line is wrong, or an argument the tool requires is missing
-  3    nobody answers at the target
-  4    what answers does not keep to the protocol, or refused the request
-  5    denied: the server wants a login or other credentials, or a person said no
-  130  interrupted by ctrl-c";
+  0    Success; a server stopped on request
+  1    A tool or session failed, a check failed, or a server could not start or lost its client
+  2    Usage error, or a required argument is missing
+  3    The server cannot be reached
+  4    The server violated the protocol or rejected the request
+  5    Access denied: authentication or authorization failed, or a person said no
+  130  Interrupted by ctrl-c";
 
 #[cfg(test)]
 mod tests {
     use super::{Arguments, Command};
 
-    fn understand(typed: &[&str]) -> Result<Arguments, clap::Error> {
+    fn parse(typed: &[&str]) -> Result<Arguments, clap::Error> {
         let typed: Vec<_> = typed.iter().map(|word| (*word).into()).collect();
-        Arguments::understand(&typed)
+        Arguments::parse_words(&typed)
     }
 
     #[test]
-    fn serve_is_what_is_done_if_nothing_is_said() {
+    fn serve_is_the_default_command() {
         for options in [&["--json"][..], &["--listen", "127.0.0.1:0", "--diagnostics"]] {
             let typed = [&["mcp-flow"], options].concat();
-            let understood = understand(&typed).unwrap();
-            assert!(matches!(understood.command, Some(Command::Serve(_))), "{typed:?}");
+            let parsed = parse(&typed).unwrap();
+            assert!(matches!(parsed.command, Some(Command::Serve(_))), "{typed:?}");
         }
-        assert!(understand(&["mcp-flow"]).unwrap().command.is_none());
+        assert!(parse(&["mcp-flow"]).unwrap().command.is_none());
         for wrong in [&["mcp-flow", "--nonsense"][..], &["mcp-flow", "--listen", "nowhere"]] {
-            assert!(understand(wrong).is_err(), "{wrong:?}");
+            assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
 }

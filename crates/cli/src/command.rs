@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Exit, Failure};
 
-/// Runs what was asked for.
+/// Runs the command, `serve` if none is named.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
         Command::Serve(serve) => serve.run(arguments.log),
@@ -45,12 +45,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Refuses words that no command takes.
-fn nothing_more(words: &[String]) -> anyhow::Result<()> {
+/// Rejects arguments that a command does not take.
+fn reject_extra_arguments(words: &[String]) -> anyhow::Result<()> {
     match words.first() {
         None => Ok(()),
         Some(word) => {
-            let message = format!("{word:?} is one word too many; see --help");
+            let message = format!("unexpected argument {word:?}; see --help");
             Err(Failure::new(Exit::Usage, message).into())
         }
     }

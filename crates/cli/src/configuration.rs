@@ -1,16 +1,16 @@
-//! The configuration file: one TOML file with a section for each concern.
+//! The configuration file: one TOML file with a section for each topic.
 //!
-//! `serve` and `stdio` read the file they are told of and no other, so that nothing on the network
-//! depends on a file somebody forgot; commands that speak to servers find names in `servers`, which
-//! other hosts' JSON files may hold as well. No section has room for a secret: tokens are hashes,
-//! files or names of environment variables. `docs/configuration.md` describes every key.
+//! `serve` and `stdio` read only the file that `--config` names, so that no forgotten file affects a
+//! server. Commands that connect to servers look up names in `servers`, which the JSON files of other
+//! MCP hosts may have as well. No section holds a secret: tokens are hashes, files or names of
+//! environment variables. `docs/configuration.md` describes every key.
 
 mod audit;
-mod explain;
 mod identity;
 mod limits;
 mod offer;
 mod permissions;
+mod problems;
 mod serve;
 mod servers;
 mod sessions;
@@ -23,65 +23,65 @@ use anyhow::Context as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{Approvals, ModelEntry};
 use crate::arguments::{LogFormat, LogLevel};
+use crate::client::approval::{ApprovalPolicies, ModelEntry};
 use crate::exit::{Exit, Failure};
 
 pub(crate) use audit::AuditSection;
-pub(crate) use explain::{Problems, nearest};
 pub(crate) use identity::{Algorithm, IdentitySection, IssuerEntry, TokenEntry};
 pub(crate) use limits::LimitsSection;
 pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
+pub(crate) use problems::{Problems, json_problem, nearest};
 pub(crate) use serve::{ServeSection, origin};
-pub(crate) use servers::Configuration;
+pub(crate) use servers::ClientConfiguration;
 pub(crate) use sessions::SessionsSection;
 pub(crate) use signing::SigningSection;
 
-/// What can be set in a file. Everything has a default, and options of the command line win.
+/// Contents of a configuration file. Every key has a default; command-line options take precedence.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "mcp-flow configuration")]
 pub(crate) struct File {
-    /// Where `mcp-flow serve` listens, and how it presents itself.
+    /// Addresses, TLS, hosts and origins of `mcp-flow serve`.
     pub(crate) serve: ServeSection,
-    /// What is served, by `serve` and by `stdio`.
+    /// Content that `serve` and `stdio` offer.
     pub(crate) offer: OfferSection,
-    /// How long conversations wait for an answer, and how long they may take altogether.
+    /// Timeouts of sessions.
     pub(crate) sessions: SessionsSection,
-    /// What is said on standard error.
+    /// Log on standard error.
     pub(crate) log: LogSection,
-    /// What is counted at `/metrics`.
+    /// Metrics at `/metrics`.
     pub(crate) metrics: MetricsSection,
-    /// Who called what, written down.
+    /// Audit log.
     pub(crate) audit: AuditSection,
-    /// Bounds on what clients can make the server hold or do.
+    /// Resource limits for clients.
     pub(crate) limits: LimitsSection,
-    /// Who is let in, and by which credentials.
+    /// Authentication of clients.
     pub(crate) identity: IdentitySection,
-    /// Messages that are signed with a key shared with clients of our own.
+    /// Message signing with a key shared with mcp-flow clients.
     pub(crate) signing: SigningSection,
-    /// Who may use what. Without a single rule, everyone who is let in may use everything.
+    /// Authorization rules. Without any, every authenticated client may use everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) permissions: Vec<PermissionRule>,
-    /// Servers that commands such as `call` know by name.
+    /// Servers that client commands such as `call` can use by name.
     #[serde(alias = "mcpServers", alias = "mcp_servers")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) servers: BTreeMap<String, servers::Entry>,
-    /// What all of these servers may do here.
-    pub(crate) policies: Approvals,
-    /// The models that servers may ask for.
+    pub(crate) servers: BTreeMap<String, servers::ServerEntry>,
+    /// Approval policies for all of these servers.
+    pub(crate) policies: ApprovalPolicies,
+    /// Models that servers may use for sampling.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) models: BTreeMap<String, ModelEntry>,
 }
 
-/// What is counted at `/metrics`.
+/// Metrics at `/metrics`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsSection {
-    /// Whether calls are counted by method and outcome, with how long they took.
+    /// Count calls by method and outcome, with their duration.
     pub(crate) calls: bool,
-    /// Whether calls are counted by tool as well: one series for each tool that is called.
+    /// Count calls by tool as well: one time series per tool.
     pub(crate) tools: bool,
 }
 
@@ -91,29 +91,29 @@ impl Default for MetricsSection {
     }
 }
 
-/// What is said on standard error.
+/// Log on standard error.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LogSection {
-    /// The least severe messages that are said.
+    /// Least severe level that is logged.
     pub(crate) level: LogLevel,
-    /// How they are written.
+    /// Log format.
     pub(crate) format: LogFormat,
 }
 
 impl File {
-    /// Reads a file; paths in it are meant from its own folder.
+    /// Reads a file. Relative paths in it start at its own directory.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         Self::read_and_check(path, |_, _| {})
     }
 
-    /// Reads a file and has it checked further. All problems are told, those of `further` as well.
+    /// Reads a file with additional checks. The error lists all problems, one per line.
     pub(crate) fn read_and_check(
         path: &Path,
         further: impl FnOnce(&Self, &mut Problems<'_>),
     ) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         let (mut file, mut problems) = Problems::read(&text);
         file.check(&mut problems);
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -123,29 +123,29 @@ impl File {
         file.audit.resolve(folder);
         file.signing.resolve(folder);
         further(&file, &mut problems);
-        let told = problems.told();
-        if !told.is_empty() {
-            let told = told.iter().map(|problem| format!("{}: {problem}", path.display()));
-            let told: Vec<_> = told.collect();
-            return Err(Failure::new(Exit::Usage, told.join("\n")).into());
+        let messages = problems.into_messages();
+        if !messages.is_empty() {
+            let messages = messages.iter().map(|message| format!("{}: {message}", path.display()));
+            let messages: Vec<_> = messages.collect();
+            return Err(Failure::new(Exit::Usage, messages.join("\n")).into());
         }
         Ok(file)
     }
 
-    /// Reads one if it is named.
+    /// Reads a file; the defaults without one.
     pub(crate) fn read_or_default(path: Option<&Path>) -> anyhow::Result<Self> {
         path.map_or_else(|| Ok(Self::default()), Self::read)
     }
 
-    /// What a text means, or all that is wrong with it, a line each.
+    /// Parses a text. The error lists all problems, one per line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (file, mut problems) = Problems::read(text);
         file.check(&mut problems);
-        let told = problems.told();
-        if told.is_empty() { Ok(file) } else { Err(told.join("\n")) }
+        let messages = problems.into_messages();
+        if messages.is_empty() { Ok(file) } else { Err(messages.join("\n")) }
     }
 
-    /// What no type can say.
+    /// Checks what types cannot express.
     fn check(&self, problems: &mut Problems<'_>) {
         self.serve.check(problems);
         self.offer.check(problems);
@@ -159,24 +159,24 @@ impl File {
         }
     }
 
-    /// The sections that only commands which speak to servers read, as far as there are any.
+    /// Lists the sections in use that only client commands read.
     pub(crate) fn client_sections(&self) -> Vec<&'static str> {
         let sections = [
             ("[servers]", !self.servers.is_empty()),
-            ("[policies]", self.policies != Approvals::default()),
+            ("[policies]", self.policies != ApprovalPolicies::default()),
             ("[models]", !self.models.is_empty()),
         ];
-        sections.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+        sections.into_iter().filter(|(_, is_used)| *is_used).map(|(name, _)| name).collect()
     }
 
-    /// The same without what might be secret in it.
+    /// Hides values that may be secret.
     pub(crate) fn without_secrets(mut self) -> Self {
-        self.servers.values_mut().for_each(servers::Entry::hide_secrets);
+        self.servers.values_mut().for_each(servers::ServerEntry::hide_secrets);
         self
     }
 
-    /// The keys that differ and cannot be taken up while a server runs.
-    pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<String> {
+    /// Lists the keys that differ and need a restart of the server.
+    pub(crate) fn changes_that_need_a_restart(&self, other: &Self) -> Vec<String> {
         let keys = |file: &Self| -> BTreeMap<String, serde_json::Value> {
             let sections = [
                 ("serve", json(&file.serve)),
@@ -188,7 +188,7 @@ impl File {
             let all = sections.into_iter().flat_map(|(section, keys)| {
                 keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
             });
-            // It is one of the limits.
+            // It is applied with the limits.
             let all = all.filter(|(key, _)| key != "serve.drain_seconds");
             let window = ("signing.window_seconds".to_owned(), file.signing.window_seconds.into());
             all.chain(file.limits.fixed()).chain([window]).collect()
@@ -198,7 +198,7 @@ impl File {
         names.into_iter().filter(|key| own.get(*key) != others.get(*key)).cloned().collect()
     }
 
-    /// What a file may hold, as JSON Schema.
+    /// Returns the JSON Schema of the file.
     pub(crate) fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
     }
@@ -211,8 +211,8 @@ fn json(section: &impl Serialize) -> serde_json::Map<String, serde_json::Value> 
     }
 }
 
-/// A path that is meant from a folder.
-fn resolved(path: &mut PathBuf, folder: &Path) {
+/// Makes a relative path start at a folder.
+fn resolve_path(path: &mut PathBuf, folder: &Path) {
     if path.is_relative() {
         *path = folder.join(&*path);
     }

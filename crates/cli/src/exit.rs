@@ -1,20 +1,20 @@
-//! How the program ends, as scripts see it.
+//! Exit codes, and errors that carry one.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit codes; `--help` lists them.
+/// Exit code of the program; `--help` lists them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The tool, the session or the server of this process failed.
     Failed = 1,
     /// The command line is wrong, or something it needs is missing.
     Usage = 2,
-    /// Nobody answers at the target.
+    /// The server cannot be reached.
     Unreachable = 3,
-    /// What answers does not keep to the protocol, or refused the request.
+    /// The server violated the protocol or rejected the request.
     Protocol = 4,
-    /// The server does not let this client in, or a person said no.
+    /// Authentication or authorization failed, or a person said no.
     Denied = 5,
     /// The user pressed ctrl-c.
     Interrupted = 130,
@@ -26,7 +26,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows its exit code; every other one ends in [`Exit::Failed`].
+/// Error with an exit code. Errors of other types exit with [`Exit::Failed`].
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -38,10 +38,10 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 
-    /// The exit code of any error.
+    /// Returns the exit code of any error.
     pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
-        let known = error.chain().find_map(|cause| cause.downcast_ref::<Self>());
-        known.map_or(Exit::Failed, |failure| failure.exit)
+        let failure = error.chain().find_map(|cause| cause.downcast_ref::<Self>());
+        failure.map_or(Exit::Failed, |failure| failure.exit)
     }
 }
 
@@ -60,8 +60,8 @@ mod tests {
     use super::{Exit, Failure};
 
     #[test]
-    fn an_error_keeps_its_exit_code_whatever_is_said_around_it() {
-        let denied = || Failure::new(Exit::Denied, "the server wants a token");
+    fn added_context_keeps_the_exit_code() {
+        let denied = || Failure::new(Exit::Denied, "the server requires a token");
         for (error, exit) in [
             (anyhow::anyhow!("something broke"), Exit::Failed),
             (denied().into(), Exit::Denied),

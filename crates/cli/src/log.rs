@@ -1,4 +1,4 @@
-//! What the program says about itself, on standard error.
+//! The log on standard error: level, format and panics.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -18,10 +18,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::arguments::{LogFormat, LogLevel, LogOptions};
 use crate::configuration::LogSection;
 
-/// Sends log lines of at least this level to standard error; standard output is for messages.
+/// Starts logging to standard error; standard output carries protocol messages.
 ///
-/// A panic becomes one line among them: it is caught where it happens and answered there.
-pub(crate) fn to_stderr(level: LogLevel, format: LogFormat) {
+/// A panic is logged as an error. The call it happened in answers with a failure of its own.
+pub(crate) fn init(level: LogLevel, format: LogFormat) {
     let (filter, handle) = reload::Layer::new(targets(level));
     set_format(format);
     let lines = layer()
@@ -34,15 +34,15 @@ pub(crate) fn to_stderr(level: LogLevel, format: LogFormat) {
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }
 
-/// Says from now on what a file wants to be said, where the command line says nothing.
-pub(crate) fn follow(options: LogOptions, file: &LogSection) {
+/// Applies the level and format of a configuration file, unless the command line sets them.
+pub(crate) fn apply(options: LogOptions, file: &LogSection) {
     set_level(options.level.unwrap_or(file.level));
     set_format(options.format.unwrap_or(file.format));
 }
 
 fn set_level(level: LogLevel) {
     if let Some(filter) = FILTER.get() {
-        // It can only fail when nothing is said any more.
+        // Fails only once the subscriber is gone.
         let _ = filter.reload(targets(level));
     }
 }
@@ -60,12 +60,12 @@ fn targets(level: LogLevel) -> Targets {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // To the library of WebTransport a client that just goes away is worth a warning.
+    // The WebTransport library warns about every client that disconnects.
     let library = if level > LevelFilter::WARN { level } else { level.min(LevelFilter::ERROR) };
     Targets::new().with_default(level).with_target("web_transport_quinn", library)
 }
 
-/// A line in the form that is asked for now.
+/// Formatter that follows the configured format, which may change while the program runs.
 struct Lines {
     text: Format<Full>,
     json: Format<Json>,

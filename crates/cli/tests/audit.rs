@@ -108,7 +108,7 @@ fn a_log_outlives_kill_and_shows_changes() {
     let good = verify(folder, &["--key-file", "key"]);
     let told = String::from_utf8(good.stdout).unwrap();
     assert_eq!(good.status.code(), Some(0), "{told}");
-    assert!(told.contains("3 unfinished lines"), "{told}");
+    assert!(told.contains("3 incomplete lines"), "{told}");
     let written = std::fs::read_to_string(&log).unwrap();
     assert_eq!(written.matches("\"event\":\"start\"").count(), 4);
     assert!(!written.contains("47110815"), "{written}");

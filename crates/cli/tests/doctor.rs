@@ -136,6 +136,6 @@ fn what_a_running_server_has_is_in_use() {
     assert_eq!(code, Some(1));
     let people = run(folder, &["doctor", "--config", "flow.toml"]);
     let told = String::from_utf8(people.stdout).unwrap();
-    assert!(told.contains("already running there; stop it"), "{told}");
+    assert!(told.contains("already running there; stop that program"), "{told}");
     served.end();
 }

@@ -57,7 +57,9 @@ fn an_open_address_needs_identity() {
     let certificate = certificate_for(folder.path());
     let listen = "[serve]\nlisten = \"0.0.0.0:0\"\nwebtransport = false\n";
     let tls = format!("{listen}{certificate}");
-    for (text, told) in [(listen.to_owned(), "encrypted"), (tls, "authentication is disabled")] {
+    for (text, told) in
+        [(listen.to_owned(), "TLS is disabled"), (tls, "authentication is disabled")]
+    {
         std::fs::write(folder.path().join("flow.toml"), text).unwrap();
         let output = run(folder.path(), &["serve", "--config", "flow.toml"], &[]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

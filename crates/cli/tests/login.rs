@@ -90,7 +90,7 @@ fn a_login_that_fails_says_why() {
     let server = test_server.url();
     let wrong = "http://127.0.0.1:1/callback?code=x&state=wrong\n";
     for (words, input, expected, part) in [
-        (&["login", &server, "--time-limit", "1"][..], "", 3, "nobody came back"),
+        (&["login", &server, "--time-limit", "1"][..], "", 3, "no login within"),
         (&["login", &server], wrong, 5, "another login"),
         (&["login", &open.url()], "", 4, "requires no login"),
         (&["login", "http://mcp.example/mcp"], "", 5, "https"),

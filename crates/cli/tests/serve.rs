@@ -130,7 +130,7 @@ fn a_journal_that_cannot_be_used_is_refused() {
         assert!(told.contains(advice), "{advice}: {told}");
     }
     let (code, told) = run(&["stdio"]);
-    assert!(code == Some(0) && told.contains("lost when this server ends"), "{told}");
+    assert!(code == Some(0) && told.contains("lost when this server exits"), "{told}");
     assert_eq!(run(&["stdio", "--store", "memory:"]), (Some(0), String::new()));
     Served::start(folder.path(), &["--store", "memory:"]).end();
     first.end();

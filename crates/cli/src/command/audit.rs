@@ -1,4 +1,4 @@
-//! `mcp-flow audit`: whether an audit log is as it was written.
+//! `mcp-flow audit`: verification of audit logs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use mcp_flow::observability::audit::{Expected, verify};
 use mcp_flow::seal::file;
 
-use crate::show;
+use crate::terminal::output;
 
-/// Check logs of who called what
+/// Verify audit logs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
     #[command(subcommand)]
@@ -17,22 +17,22 @@ pub(crate) struct Audit {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Say how many entries a log has, or which line is the first that is not as it was written
+    /// Verify the hash chain of a log; report the number of entries or the first invalid line
     Verify {
-        /// The log; if it was begun anew meanwhile, all its files, the oldest first
+        /// Audit log; if it was rotated, all its files, oldest first
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
 
-        /// The file with the key it was written with
+        /// File with the key the log was written with
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
 
-        /// The hash of the line before the first, if that is in a file which is not here
-        #[arg(long, value_name = "HASH")]
+        /// Hash of the line before the first one, if an older file is missing
+        #[arg(long = "previous-hash", alias = "after", value_name = "HASH")]
         after: Option<String>,
 
-        /// The hash of a line that must be there, such as one this command has told before
-        #[arg(long, value_name = "HASH")]
+        /// Hash of a line that the log must contain, for example a last hash printed before
+        #[arg(long = "expect-hash", alias = "holds", value_name = "HASH")]
         holds: Option<String>,
     },
 }
@@ -42,14 +42,14 @@ impl Audit {
         let What::Verify { files, key_file, after, holds } = self.what;
         let keys = key_file.as_deref().map(file::load).transpose()?;
         let verified = verify(&files, keys.as_ref(), &Expected { after, holds })?;
-        let mut text = format!("{} entries, all as they were written\n", verified.entries);
+        let mut text = format!("{} entries, all valid\n", verified.entries);
         if verified.mended > 0 {
-            text += &format!("{} unfinished lines of servers that were killed\n", verified.mended);
+            text += &format!("{} incomplete lines, of servers that were killed\n", verified.mended);
         }
         if let Some(last) = verified.last {
             text += &format!("last hash {last}\n");
         }
-        show::print(&text)?;
+        output::print(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

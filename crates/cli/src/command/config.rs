@@ -1,4 +1,4 @@
-//! `mcp-flow config`: looking at a configuration file before a server does.
+//! `mcp-flow config`: checks and shows configuration files, generates tokens and keys.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,9 +8,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_flow::TokenHash;
 
 use crate::configuration::File;
-use crate::{guarded, show};
+use crate::server::access;
+use crate::terminal::output;
 
-/// Check and show configuration files, and make tokens and keys for them
+/// Validate and show configuration files, and generate tokens and keys
 #[derive(Debug, clap::Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -19,33 +20,34 @@ pub(crate) struct Config {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Say what is wrong with a file, if anything is
+    /// Validate a configuration file
     Check {
-        /// The file
+        /// Configuration file
         #[arg(value_name = "FILE", env = "MCP_FLOW_CONFIG")]
         file: PathBuf,
     },
-    /// Print everything that is set, by a file or by default; without secrets
+    /// Print the effective configuration, including defaults, without secrets
     Show {
-        /// The file; the defaults alone without
+        /// Configuration file [default: print the defaults only]
         #[arg(value_name = "FILE", env = "MCP_FLOW_CONFIG")]
         file: Option<PathBuf>,
     },
-    /// Print what a file may hold, as JSON Schema
+    /// Print the JSON Schema of the configuration file
     Schema,
-    /// Make a random token, and what a file says of it
+    /// Generate a random bearer token and its configuration entry
     Token {
-        /// The principal it is for
+        /// Principal that the token authenticates
         name: String,
     },
-    /// Make a random key, for signing messages or sealing states
+    /// Generate a random key for message signing or session encryption
     Key,
 }
 
-/// 32 random bytes, as text.
-fn secret() -> anyhow::Result<String> {
+/// Generates 32 random bytes as text.
+fn generate_secret() -> anyhow::Result<String> {
     let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+    getrandom::fill(&mut secret)
+        .map_err(|_| anyhow::anyhow!("the system has no source of randomness"))?;
     Ok(URL_SAFE_NO_PAD.encode(secret))
 }
 
@@ -53,40 +55,40 @@ impl Config {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             What::Check { file } => {
-                let read = File::read_and_check(&file, guarded::check)?;
+                let read = File::read_and_check(&file, access::check)?;
                 let sections = read.client_sections();
                 if !sections.is_empty() {
                     eprintln!(
-                        "warning: {} {} used by client commands such as `call` and `tools` only; \
+                        "warning: {} {} used only by client commands such as `call` and `tools`; \
                          `serve` and `stdio` ignore {}",
                         sections.join(", "),
                         if sections.len() == 1 { "is" } else { "are" },
                         if sections.len() == 1 { "it" } else { "them" },
                     );
                 }
-                show::print(&format!("{} is good\n", file.display()))?;
+                output::print(&format!("{} is valid\n", file.display()))?;
             }
             What::Show { file } => {
                 let file = File::read_or_default(file.as_deref())?.without_secrets();
-                show::print(&toml::to_string_pretty(&file)?)?;
+                output::print(&toml::to_string_pretty(&file)?)?;
             }
             What::Schema => {
-                show::print(&format!("{:#}\n", File::schema()))?;
+                output::print(&format!("{:#}\n", File::schema()))?;
             }
             What::Token { name } => {
                 mcp_flow::identity::check_name(&name).map_err(anyhow::Error::msg)?;
-                let token = secret()?;
+                let token = generate_secret()?;
                 let hash = TokenHash::of(&token);
-                eprintln!("The token is printed once. Add this to the configuration:\n");
+                eprintln!("The token is shown only once. Add this to the configuration file:\n");
                 eprintln!("[[identity.tokens]]\nname = {name:?}\nsha256 = \"{hash}\"\n");
-                show::print(&format!("{token}\n"))?;
+                output::print(&format!("{token}\n"))?;
             }
             What::Key => {
                 eprintln!(
-                    "The key is printed once. Keep it in a file of mode 600 at both ends, the newest \
-                     first, or in an environment variable."
+                    "The key is shown only once. Store it at client and server in a file with mode 600, \
+                     newest key first, or in an environment variable."
                 );
-                show::print(&format!("{}\n", secret()?))?;
+                output::print(&format!("{}\n", generate_secret()?))?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -1,7 +1,8 @@
-//! `mcp-flow doctor`: whether a server would find everything it needs, and what to do if not.
+//! `mcp-flow doctor`: checks what a server needs before it is started.
 
 mod machine;
-mod place;
+mod network;
+mod store;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,34 +12,34 @@ use mcp_flow::files::Roots;
 use mcp_flow::observability::audit::{ChainError, Expected, VerifyError, verify};
 use serde::Serialize;
 
-use crate::command::serve::refuse_open;
+use crate::command::serve::check_exposure;
 use crate::configuration::File;
 use crate::exit::Exit;
-use crate::guarded;
-use crate::show::{self, Format};
-use crate::workflows::Directories;
+use crate::server::access;
+use crate::server::workflows::WorkflowDirectories;
+use crate::terminal::output::{self, Format};
 
-/// Check what a server needs before it is started: files, keys, ports, clock and limits
+/// Check files, keys, ports, clock and limits before a server is started
 ///
-/// Nothing is changed, and nothing is made. Ends with 1 if something must be mended.
+/// Changes nothing. Exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
-    /// The configuration the server will be started with; the defaults without
+    /// Configuration file of the server [default: check the default settings]
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
-    /// For people or for programs
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// What was found out about one thing.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     status: Status,
     message: String,
-    /// What to do about it.
+    /// Advice for a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
@@ -68,13 +69,13 @@ impl Finding {
 
 impl Doctor {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let findings = examine(self.config.as_deref());
+        let findings = run_checks(self.config.as_deref());
         let text = match self.format {
             Format::Json => format!("{:#}\n", serde_json::to_value(&findings)?),
             Format::Plain => lines(&findings, "\t"),
             Format::Table => lines(&findings, "  "),
         };
-        show::print(&text)?;
+        output::print(&text)?;
         let is_bad = findings.iter().any(|finding| finding.status == Status::Fail);
         Ok(if is_bad { Exit::Failed.into() } else { ExitCode::SUCCESS })
     }
@@ -94,21 +95,21 @@ fn lines(findings: &[Finding], between: &str) -> String {
     text
 }
 
-fn examine(path: Option<&Path>) -> Vec<Finding> {
+fn run_checks(path: Option<&Path>) -> Vec<Finding> {
     let file = match File::read_or_default(path) {
         Ok(file) => file,
         Err(error) => {
-            let advice = "mend the file; docs/configuration.md has every key";
+            let advice = "fix the file; docs/configuration.md describes every key";
             return vec![Finding::fail("configuration", format!("{error:#}"), advice)];
         }
     };
     let mut findings = vec![configuration(path), identity(&file), exposure(&file)];
     findings.extend(roots(&file));
     findings.push(workflows(&file));
-    findings.extend(place::store(&file.offer));
+    findings.extend(store::check(&file.offer));
     findings.extend(audit(&file));
-    findings.push(place::tls(&file.serve));
-    findings.extend(place::ports(&file.serve));
+    findings.push(network::tls(&file.serve));
+    findings.extend(network::ports(&file.serve));
     findings.push(machine::clock(path, &file));
     findings.push(machine::files());
     findings
@@ -116,15 +117,17 @@ fn examine(path: Option<&Path>) -> Vec<Finding> {
 
 fn configuration(path: Option<&Path>) -> Finding {
     match path {
-        Some(path) => Finding::ok("configuration", format!("{} is good", path.display())),
-        None => Finding::ok("configuration", "the defaults; --config FILE has others checked"),
+        Some(path) => Finding::ok("configuration", format!("{} is valid", path.display())),
+        None => {
+            Finding::ok("configuration", "using the defaults; pass --config FILE to check a file")
+        }
     }
 }
 
-/// Secrets that files and variables should hold.
+/// Checks that the secrets in files and environment variables are there.
 fn identity(file: &File) -> Finding {
-    match guarded::settings(file) {
-        Ok(_) if file.identity.is_configured() => Finding::ok("identity", "all tokens are there"),
+    match access::identity_settings(file) {
+        Ok(_) if file.identity.is_configured() => Finding::ok("identity", "all tokens can be read"),
         Ok(_) => Finding::ok("identity", "authentication is disabled"),
         Err(error) => Finding::fail(
             "identity",
@@ -135,20 +138,24 @@ fn identity(file: &File) -> Finding {
 }
 
 fn exposure(file: &File) -> Finding {
-    let open = file.serve.open_addresses().next();
-    match (refuse_open(file), open) {
+    let public = file.serve.public_addresses().next();
+    match (check_exposure(file), public) {
         (Err(error), _) => {
-            let told = error.to_string();
-            let (problem, advice) = told.split_once('\n').unwrap_or((&told, ""));
+            let message = error.to_string();
+            let (problem, advice) = message.split_once('\n').unwrap_or((&message, ""));
             Finding::fail("exposure", problem, advice)
         }
-        (Ok(()), Some(open)) if file.serve.insecure => Finding::warn(
+        (Ok(()), Some(address)) if file.serve.insecure => Finding::warn(
             "exposure",
-            format!("{open} can be reached by others, and serve.insecure lets them"),
-            "make sure that a proxy in front of it encrypts and authenticates",
+            format!(
+                "{address} is public, and serve.insecure disables TLS and authentication checks"
+            ),
+            "make sure that a proxy in front of it provides TLS and authentication",
         ),
-        (Ok(()), Some(open)) => Finding::ok("exposure", format!("{open} is encrypted and guarded")),
-        (Ok(()), None) => Finding::ok("exposure", "only this machine can reach it"),
+        (Ok(()), Some(address)) => {
+            Finding::ok("exposure", format!("{address} uses TLS and authentication"))
+        }
+        (Ok(()), None) => Finding::ok("exposure", "only this machine can reach the server"),
     }
 }
 
@@ -158,61 +165,66 @@ fn roots(file: &File) -> Option<Finding> {
     match tried.find_map(|(root, error)| Some((root, error?))) {
         Some((root, error)) => Some(Finding::fail(
             "roots",
-            format!("{} cannot be served: {error}", root.display()),
-            "make the directory, let the server read it, or take it out of offer.roots",
+            format!("cannot serve {}: {error}", root.display()),
+            "create the directory, make it readable for the server, or remove it from offer.roots",
         )),
         None if roots.is_empty() => None,
-        None => Some(Finding::ok("roots", format!("{} directories can be read", roots.len()))),
+        None => Some(Finding::ok("roots", format!("{} readable directories", roots.len()))),
     }
 }
 
 fn workflows(file: &File) -> Finding {
-    match Directories::named(file.offer.workflows.clone()).library() {
+    match WorkflowDirectories::named(file.offer.workflows.clone()).library() {
         Err(error) => {
-            let advice = "mend or take out the directory in offer.workflows";
+            let advice = "fix or remove the directory in offer.workflows";
             Finding::fail("workflows", format!("{error:#}"), advice)
         }
         Ok(library) if library.broken().is_empty() => {
-            Finding::ok("workflows", format!("{} can be served", library.entries().len()))
+            Finding::ok("workflows", format!("{} valid workflows", library.entries().len()))
         }
         Ok(library) => Finding::warn(
             "workflows",
-            format!("{} cannot be served", library.broken().len()),
-            "`mcp-flow workflow validate FILE` says what is wrong with each",
+            format!("{} invalid workflow files", library.broken().len()),
+            "run `mcp-flow workflow validate FILE` for details",
         ),
     }
 }
 
-/// Whether the audit log can be gone on with. It is not opened, since a server may be writing to it.
+/// Checks that the audit log can be continued. It is not opened for writing, since a server may be
+/// using it.
 fn audit(file: &File) -> Option<Finding> {
     let path = file.audit.file.as_ref()?;
     let fail = |problem: String, advice| Some(Finding::fail("audit", problem, advice));
     let keys = match file.audit.key_file.as_ref().filter(|key| key.exists()) {
         Some(key) => match mcp_flow::seal::file::load(key) {
             Ok(keys) => Some(keys),
-            Err(error) => return fail(error.to_string(), "only its owner may read audit.key_file"),
+            Err(error) => {
+                return fail(error.to_string(), "make audit.key_file readable by its owner only");
+            }
         },
         None => None,
     };
     if !path.exists() {
-        return match place::is_writable_folder(path) {
-            true => Some(Finding::ok("audit", format!("{} will be begun", path.display()))),
+        return match store::is_writable_folder(path) {
+            true => Some(Finding::ok("audit", format!("{} will be created", path.display()))),
             false => fail(
-                format!("{} cannot be made", path.display()),
-                "make its folder, and let the server write there",
+                format!("cannot create {}", path.display()),
+                "create its directory and make it writable for the server",
             ),
         };
     }
     match verify(std::slice::from_ref(path), keys.as_ref(), &Expected::default()) {
         Ok(verified) => {
-            let told = format!("{} entries, all as they were written", verified.entries);
-            Some(Finding::ok("audit", told))
+            Some(Finding::ok("audit", format!("{} entries, all valid", verified.entries)))
         }
-        // It goes on from a file that was moved away, or from a server that was killed.
+        // It continues a rotated file, or the log of a server that was killed.
         Err(VerifyError::Broken {
             broken: ChainError::NoBeginning(_) | ChainError::Unfinished,
             ..
-        }) => Some(Finding::ok("audit", format!("{} can be gone on with", path.display()))),
-        Err(error) => fail(error.to_string(), "find out who did that; move the file away to go on"),
+        }) => Some(Finding::ok("audit", format!("{} can be continued", path.display()))),
+        Err(error) => fail(
+            error.to_string(),
+            "investigate the change, then move the file away to start a new log",
+        ),
     }
 }

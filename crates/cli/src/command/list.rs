@@ -1,4 +1,4 @@
-//! `mcp-flow tools`, `resources` and `prompts`: what a server offers.
+//! `mcp-flow tools`, `resources` and `prompts`: list what a server offers.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,9 @@ use mcp_flow::client::host::Nobody;
 use mcp_flow::client::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::fault::{METHOD_NOT_FOUND, explain};
-use crate::reach::Reach;
-use crate::show::{self, Format, content, table};
+use crate::client::connect::ConnectOptions;
+use crate::client::error::{METHOD_NOT_FOUND, explain};
+use crate::terminal::output::{self, Format, content, table};
 
 /// List the tools of a server
 #[derive(Debug, clap::Args)]
@@ -46,25 +46,25 @@ pub(crate) struct Prompts {
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// The server: an address, or its name in the configuration
+    /// Server: an address, or a name in the configuration
     #[arg(value_name = "TARGET")]
     target: Vec<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    connect: ConnectOptions,
 }
 
 impl Tools {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let category = self.category;
         self.list.run(async |client, format| {
-            let mut tools = all(client, "tools/list", "tools").await?;
+            let mut tools = fetch_all(client, "tools/list", "tools").await?;
             if let Some(category) = &category {
-                tools.retain(|tool| is_of(tool, category));
+                tools.retain(|tool| has_category(tool, category));
             }
             let heading = ["name", "arguments", "description"];
             let row = |tool: &Value| {
-                vec![text(tool, "name"), arguments(&tool["inputSchema"]), described(tool)]
+                vec![text(tool, "name"), argument_names(&tool["inputSchema"]), description(tool)]
             };
             show_list(format, json!({"tools": tools}), &heading, tools.iter().map(row).collect())
         })
@@ -74,19 +74,20 @@ impl Tools {
 impl Resources {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         self.list.run(async |client, format| {
-            let resources = all(client, "resources/list", "resources").await?;
-            let templates = all(client, "resources/templates/list", "resourceTemplates").await?;
+            let resources = fetch_all(client, "resources/list", "resources").await?;
+            let templates =
+                fetch_all(client, "resources/templates/list", "resourceTemplates").await?;
             let row = |uri: &str| {
                 let uri = uri.to_owned();
                 move |entry: &Value| {
                     let size = entry["size"].as_u64().map(content::bytes).unwrap_or_default();
-                    vec![text(entry, &uri), text(entry, "mimeType"), size, described(entry)]
+                    vec![text(entry, &uri), text(entry, "mimeType"), size, description(entry)]
                 }
             };
             let mut rows: Vec<_> = resources.iter().map(row("uri")).collect();
             rows.extend(templates.iter().map(row("uriTemplate")));
             let value = json!({"resources": resources, "resourceTemplates": templates});
-            show_list(format, value, &["uri", "kind", "size", "description"], rows)
+            show_list(format, value, &["uri", "type", "size", "description"], rows)
         })
     }
 }
@@ -94,14 +95,14 @@ impl Resources {
 impl Prompts {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         self.list.run(async |client, format| {
-            let prompts = all(client, "prompts/list", "prompts").await?;
+            let prompts = fetch_all(client, "prompts/list", "prompts").await?;
             let row = |prompt: &Value| {
                 let names =
                     prompt["arguments"].as_array().into_iter().flatten().map(|argument| {
                         optional(text(argument, "name"), argument["required"] == true)
                     });
                 let names: Vec<_> = names.collect();
-                vec![text(prompt, "name"), names.join(" "), described(prompt)]
+                vec![text(prompt, "name"), names.join(" "), description(prompt)]
             };
             let rows = prompts.iter().map(row).collect();
             show_list(
@@ -119,27 +120,27 @@ impl List {
         self,
         show: impl AsyncFnOnce(&Client, Format) -> anyhow::Result<()>,
     ) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.target)?;
-        super::nothing_more(rest)?;
-        self.reach.with_client(&target, Nobody, async |client| {
-            show(client, self.reach.format).await?;
+        let (target, rest) = self.connect.find_target(&self.target)?;
+        super::reject_extra_arguments(rest)?;
+        self.connect.with_client(&target, Nobody, async |client| {
+            show(client, self.connect.format).await?;
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-/// Whether a tool is of a category, by what servers say of it: a list, or one name (MCP-088).
-fn is_of(tool: &Value, category: &str) -> bool {
-    [&tool["_meta"], &tool["annotations"]].iter().any(|place| {
-        place["category"] == category
-            || place["categories"]
+/// Returns whether a tool has a category, which servers send as a list or as one name (MCP-088).
+fn has_category(tool: &Value, category: &str) -> bool {
+    [&tool["_meta"], &tool["annotations"]].iter().any(|metadata| {
+        metadata["category"] == category
+            || metadata["categories"]
                 .as_array()
                 .is_some_and(|all| all.iter().any(|one| one == category))
     })
 }
 
-/// All entries of a list; none where the server does not know the method.
-async fn all(
+/// Fetches all entries of a list; none if the server does not support the method.
+async fn fetch_all(
     client: &Client,
     method: &'static str,
     member: &'static str,
@@ -157,9 +158,9 @@ fn show_list(
     rows: Vec<Vec<String>>,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => show::print_json(&value),
-        Format::Table if rows.is_empty() => show::print("There are none."),
-        _ => show::print(&table::write(heading, &rows, format)),
+        Format::Json => output::print_json(&value),
+        Format::Table if rows.is_empty() => output::print("(none)"),
+        _ => output::print(&table::write(heading, &rows, format)),
     }
 }
 
@@ -167,14 +168,14 @@ fn text(entry: &Value, member: &str) -> String {
     entry[member].as_str().unwrap_or_default().to_owned()
 }
 
-/// What it is for, or else its name for people.
-fn described(entry: &Value) -> String {
-    let said = ["description", "title", "name"].iter().find_map(|member| entry[*member].as_str());
-    said.unwrap_or_default().to_owned()
+/// Returns the description, title or name of an entry.
+fn description(entry: &Value) -> String {
+    let text = ["description", "title", "name"].iter().find_map(|member| entry[*member].as_str());
+    text.unwrap_or_default().to_owned()
 }
 
-/// The names of arguments, those in brackets that may be left out.
-fn arguments(schema: &Value) -> String {
+/// Lists the names of arguments, with optional ones in brackets.
+fn argument_names(schema: &Value) -> String {
     let required = |name: &str| {
         schema["required"].as_array().is_some_and(|names| names.iter().any(|known| known == name))
     };

@@ -1,4 +1,4 @@
-//! `mcp-flow login` and `logout`: who one is, at servers that want to know.
+//! `mcp-flow login` and `logout`: OAuth login and logout.
 
 mod terminal;
 
@@ -12,113 +12,116 @@ use chrono::{DateTime, Utc};
 use mcp_flow::oauth::{Account, ClientIdentity, Grant, LoginSettings, Revocation, UserAgent};
 use serde_json::json;
 
-use crate::configuration::Configuration;
+use crate::client::connect::{self, TlsOptions};
+use crate::client::interrupt::interrupted;
+use crate::client::logins::{LoginOptions, explain};
+use crate::client::target::{Address, Target};
+use crate::configuration::ClientConfiguration;
 use crate::exit::{Exit, Failure};
-use crate::interrupt::interrupted;
-use crate::logins::{Logins, explain};
-use crate::reach::{self, Trusted};
-use crate::show::{self, Format, neutral};
-use crate::target::{Address, Target};
+use crate::terminal::output::{self, Format, sanitize};
 use terminal::Terminal;
 
-/// Log in to a server that wants to know who is calling
+/// Authenticate with a server using OAuth
 ///
-/// A page is opened on which you consent. What you are given is kept in a file that only you can
-/// read, used by all commands for this very server, and renewed by itself as long as that is
-/// possible. Without a browser on this machine, open the page elsewhere and paste the address you
-/// are sent back to.
+/// Opens the authorization page in a browser. The tokens are stored in a file that only you can
+/// read, used by all commands for this server, and refreshed automatically. If this machine has no
+/// browser, open the page elsewhere and paste the URL that it redirects to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Login {
     #[command(flatten)]
-    server: Named,
+    server: LoginServer,
 
-    /// What to ask for, in place of what the server says; may be repeated
-    #[arg(long = "scope", value_name = "SCOPE")]
+    /// Scope to request, instead of those the server names; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE", help_heading = "OAuth client")]
     scopes: Vec<String>,
 
-    /// The id of a client that was registered by hand; otherwise one is registered on the spot
-    #[arg(long, value_name = "ID")]
+    /// Id of a registered client [default: register one dynamically]
+    #[arg(long, value_name = "ID", help_heading = "OAuth client")]
     client_id: Option<String>,
 
-    /// The file with its secret, which may be in MCP_FLOW_CLIENT_SECRET instead
-    #[arg(long, value_name = "FILE", requires = "client_id")]
+    /// File with the client secret; alternatively, set MCP_FLOW_CLIENT_SECRET
+    #[arg(long, value_name = "FILE", requires = "client_id", help_heading = "OAuth client")]
     client_secret_file: Option<PathBuf>,
 
-    /// The file with its private key (PKCS #8 in PEM), in place of a secret
-    #[arg(long, value_name = "FILE", requires = "client_credentials")]
-    client_key: Option<PathBuf>,
+    /// PEM file with the client's private key (PKCS #8), instead of a secret
+    #[arg(long, alias = "client-key", value_name = "FILE", requires = "client_credentials")]
+    #[arg(help_heading = "OAuth client")]
+    client_key_file: Option<PathBuf>,
 
-    /// Ask for a token in the client's own name, without a person
-    #[arg(long, requires = "client_id")]
+    /// Use the client credentials grant, without a user
+    #[arg(long, requires = "client_id", help_heading = "OAuth client")]
     client_credentials: bool,
 
-    /// The https address of a document about this client, for servers that look there
-    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
-    client_metadata: Option<String>,
+    /// HTTPS URL of a client ID metadata document, as the client id
+    #[arg(long, alias = "client-metadata", value_name = "URL", conflicts_with = "client_id")]
+    #[arg(help_heading = "OAuth client")]
+    client_metadata_url: Option<String>,
 
     /// Port for the redirect to this machine [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// Only show the page's address
+    /// Print the URL of the authorization page without opening a browser
     #[arg(long)]
     no_browser: bool,
 
     /// Allow an authorization server on a private network
-    #[arg(long)]
-    private_network: bool,
+    #[arg(long, alias = "private-network", help_heading = "Connection")]
+    allow_private_network: bool,
 
-    /// How long to wait for you, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    time_limit: u64,
+    /// Time to wait for the login in the browser, in seconds
+    #[arg(long, alias = "time-limit", value_name = "SECONDS", default_value_t = 300)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
 
-    /// How to write the outcome
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 /// Log out of a server
 ///
-/// The login is forgotten here, and whoever gave out its token is asked to take it back.
+/// Deletes the stored tokens and asks the authorization server to revoke them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Logout {
     #[command(flatten)]
-    server: Named,
+    server: LoginServer,
 }
 
-/// The server a login is about.
+/// Server to log in to or out of.
 #[derive(Debug, clap::Args)]
-struct Named {
-    /// The server: an address, or its name in the configuration
+struct LoginServer {
+    /// Server: an address, or a name in the configuration
     #[arg(value_name = "TARGET")]
     target: String,
 
     /// Configuration file that defines named servers
-    #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG", help_heading = "Connection")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
-    logins: Logins,
+    logins: LoginOptions,
 
     #[command(flatten)]
-    trust: Trusted,
+    tls: TlsOptions,
 }
 
-impl Named {
+impl LoginServer {
     fn account(&self, settings: LoginSettings) -> anyhow::Result<Account> {
-        let configuration = Configuration::read(self.config.as_deref())?;
+        let configuration = ClientConfiguration::read(self.config.as_deref())?;
         let words = [self.target.clone()];
         let url = match Target::find(&words, &[], &configuration)? {
             (Target::Address(Address { url, .. }), _) => url,
             (Target::Command(_), _) => {
-                let message = "one logs in to a server at an address; this one is started here";
+                let message =
+                    "login needs a server at an address; this one is started by a command";
                 return Err(Failure::new(Exit::Usage, message).into());
             }
         };
         let tokens = self.logins.tokens().ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
-                "there is no home to keep a login in; give a file by --logins",
+                "no home directory to store logins in; pass --login-file FILE",
             )
         })?;
         Account::new(&url, tokens, settings).map_err(explain)
@@ -127,11 +130,11 @@ impl Named {
 
 impl Login {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        reach::run(async {
+        connect::block_on(async {
             let mut settings = LoginSettings::default();
             settings.identity = self.identity()?;
-            settings.trust = self.server.trust.trust();
-            settings.is_private = self.private_network;
+            settings.trust = self.server.tls.trust();
+            settings.is_private = self.allow_private_network;
             settings.user_agent = match self.client_credentials {
                 true => None,
                 false => Some(self.terminal().await? as Arc<dyn UserAgent>),
@@ -152,7 +155,7 @@ impl Login {
                 _ = tokio::signal::ctrl_c() => return Err(interrupted()),
                 granted = work => granted.map_err(explain)?,
             };
-            self.tell(&account, &granted)?;
+            self.print_login(&account, &granted)?;
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -161,28 +164,28 @@ impl Login {
         let mut identity = ClientIdentity::default();
         identity.client_id.clone_from(&self.client_id);
         identity.client_secret = match &self.client_secret_file {
-            Some(file) => Some(secret(file)?),
+            Some(file) => Some(read_secret(file)?),
             None => {
                 std::env::var("MCP_FLOW_CLIENT_SECRET").ok().filter(|_| self.client_id.is_some())
             }
         };
-        identity.client_key = self.client_key.as_deref().map(secret).transpose()?;
-        identity.metadata_url.clone_from(&self.client_metadata);
+        identity.client_key = self.client_key_file.as_deref().map(read_secret).transpose()?;
+        identity.metadata_url.clone_from(&self.client_metadata_url);
         identity.uses_client_credentials = self.client_credentials;
         Ok(identity)
     }
 
     async fn terminal(&self) -> anyhow::Result<Arc<Terminal>> {
-        let limit = Duration::from_secs(self.time_limit);
+        let limit = Duration::from_secs(self.timeout);
         let terminal = Terminal::open(self.port, !self.no_browser, limit).await;
-        Ok(Arc::new(terminal.context("no port of this machine can be opened to be sent back to")?))
+        Ok(Arc::new(terminal.context("cannot open a local port for the redirect")?))
     }
 
-    fn tell(&self, account: &Account, granted: &Grant) -> anyhow::Result<()> {
+    fn print_login(&self, account: &Account, granted: &Grant) -> anyhow::Result<()> {
         let server = account.server();
         let expires = granted.expires.map(timestamp);
         if self.format == Format::Json {
-            return show::print_json(&json!({
+            return output::print_json(&json!({
                 "server": server.as_str(), "issuer": granted.issuer, "scopes": granted.scopes,
                 "expires": expires, "isRenewed": granted.is_refreshed,
             }));
@@ -193,43 +196,43 @@ impl Login {
         };
         let until = match (expires, granted.is_refreshed) {
             (None, _) => String::new(),
-            (Some(_), true) => ", renewed by itself".to_owned(),
+            (Some(_), true) => ", refreshed automatically".to_owned(),
             (Some(time), false) => format!(", until {time}"),
         };
-        show::print(&neutral(&format!("logged in to {server}{scopes}{until}")))
+        output::print(&sanitize(&format!("logged in to {server}{scopes}{until}")))
     }
 }
 
 impl Logout {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let mut settings = LoginSettings::default();
-        settings.trust = self.server.trust.trust();
+        settings.trust = self.server.tls.trust();
         let account = self.server.account(settings)?;
         let server = account.server();
-        reach::run(async {
+        connect::block_on(async {
             let returned = tokio::select! {
                 biased;
                 _ = tokio::signal::ctrl_c() => return Err(interrupted()),
                 returned = account.logout() => returned.map_err(explain)?,
             };
-            let told = match returned {
+            let message = match returned {
                 Some(Revocation::Failed(why)) => format!(
-                    "logged out of {server}; its token is forgotten here, but good until its time \
-                     is over, since whoever made it did not take it back: {why}"
+                    "logged out of {server}; the token was deleted, but stays valid until it expires, \
+                     because it could not be revoked: {why}"
                 ),
-                Some(_) => format!("logged out of {server}; its token is taken back and forgotten"),
-                None => format!("there was no login at {server}"),
+                Some(_) => format!("logged out of {server}; the token was revoked and deleted"),
+                None => format!("not logged in to {server}"),
             };
-            show::print(&neutral(&told))?;
+            output::print(&sanitize(&message))?;
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-/// What a file holds, without the line end that editors put behind it.
-fn secret(file: &Path) -> anyhow::Result<String> {
+/// Reads a secret from a file, without the line end that editors add.
+fn read_secret(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 

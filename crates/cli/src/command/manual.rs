@@ -1,4 +1,4 @@
-//! `mcp-flow completions` and `man`: what shells and `man` read.
+//! `mcp-flow completions` and `man`: shell completions and manual pages.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,23 +8,23 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
-use crate::show;
+use crate::terminal::output;
 
-/// Print what a shell needs to complete the commands and options
+/// Generate a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "For example: mcp-flow completions bash > ~/.local/share/bash-completion/completions/mcp-flow"
+    after_help = "Example: mcp-flow completions bash > ~/.local/share/bash-completion/completions/mcp-flow"
 )]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Shell
     shell: Shell,
 }
 
-/// Print the manual page
+/// Generate manual pages
 #[derive(Debug, clap::Args)]
-#[command(after_help = "For example: mcp-flow man | man -l -")]
+#[command(after_help = "Example: mcp-flow man | man -l -")]
 pub(crate) struct Man {
-    /// Write a page for every command into this folder instead
+    /// Write a page for each command to this directory, instead of one page to standard output
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "mcp-flow", &mut script);
-        show::print(&String::from_utf8(script)?)?;
+        output::print(&String::from_utf8(script)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -43,14 +43,14 @@ impl Man {
         let command = Arguments::command();
         match self.output {
             Some(folder) => {
-                let problem = || format!("{} cannot be written to", folder.display());
+                let problem = || format!("cannot write to {}", folder.display());
                 std::fs::create_dir_all(&folder).with_context(problem)?;
                 clap_mangen::generate_to(command, &folder).with_context(problem)?;
             }
             None => {
                 let mut page = Vec::new();
                 clap_mangen::Man::new(command).render(&mut page)?;
-                show::print(&String::from_utf8(page)?)?;
+                output::print(&String::from_utf8(page)?)?;
             }
         }
         Ok(ExitCode::SUCCESS)

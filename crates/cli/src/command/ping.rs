@@ -1,4 +1,4 @@
-//! `mcp-flow ping`: is it there, what is it, and how fast does it answer?
+//! `mcp-flow ping`: connectivity, version and latency of a server.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -6,43 +6,43 @@ use std::time::Instant;
 use mcp_flow::client::host::Nobody;
 use serde_json::json;
 
-use crate::fault::explain;
-use crate::reach::Reach;
-use crate::show::{self, Format, neutral};
+use crate::client::connect::ConnectOptions;
+use crate::client::error::explain;
+use crate::terminal::output::{self, Format, sanitize};
 
-/// Ask a server whether it is there
+/// Check connectivity and latency of a server
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "mcp-flow ping [OPTIONS] TARGET\n       mcp-flow ping [OPTIONS] -- COMMAND..."
 )]
 pub(crate) struct Ping {
-    /// The server: an address, or its name in the configuration
+    /// Server: an address, or a name in the configuration
     #[arg(value_name = "TARGET")]
     target: Vec<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    connect: ConnectOptions,
 }
 
 impl Ping {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.target)?;
-        super::nothing_more(rest)?;
-        self.reach.with_client(&target, Nobody, async |client| {
+        let (target, rest) = self.connect.find_target(&self.target)?;
+        super::reject_extra_arguments(rest)?;
+        self.connect.with_client(&target, Nobody, async |client| {
             let server = client.server().await.map_err(explain)?;
-            let begun = Instant::now();
+            let start = Instant::now();
             client.ping().await.map_err(explain)?;
-            let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+            let milliseconds = start.elapsed().as_secs_f64() * 1000.0;
             let (name, version) = (&server.implementation.name, &server.implementation.version);
             let revision = server.revision.name();
-            match self.reach.format {
-                Format::Json => show::print_json(&json!({
+            match self.connect.format {
+                Format::Json => output::print_json(&json!({
                     "server": {"name": name, "version": version},
                     "protocolVersion": revision,
                     "milliseconds": milliseconds,
                 }))?,
-                _ => show::print(&neutral(&format!(
-                    "{name} {version} speaks {revision} and answered in {milliseconds:.1} ms"
+                _ => output::print(&sanitize(&format!(
+                    "{name} {version}, MCP {revision}: {milliseconds:.1} ms"
                 )))?,
             }
             Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `mcp-flow prompt`: a prompt, filled in.
+//! `mcp-flow prompt`: gets a prompt with its arguments filled in.
 
 use std::process::ExitCode;
 
@@ -7,40 +7,41 @@ use mcp_flow::client::host::Nobody;
 use mcp_flow::client::model::PromptDefinition;
 use serde_json::{Map, Value, json};
 
-use crate::ask::question::spelled;
-use crate::ask::{Asked, Asker, schema};
+use crate::client::connect::ConnectOptions;
+use crate::client::error::explain;
+use crate::client::interrupt::interrupted;
+use crate::client::tool_arguments::ArgumentOptions;
 use crate::exit::{Exit, Failure};
-use crate::fault::explain;
-use crate::given::Given;
-use crate::interrupt::interrupted;
-use crate::reach::Reach;
-use crate::show::{self, Format, content, neutral};
+use crate::terminal::ask::question::value_text;
+use crate::terminal::ask::{Reply, UserInput, schema};
+use crate::terminal::output::{self, Format, content, sanitize};
 
-/// Get a prompt, filled in
+/// Get a prompt with its arguments filled in
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "mcp-flow prompt [OPTIONS] TARGET NAME [KEY=VALUE]...\n       mcp-flow prompt [OPTIONS] NAME [KEY=VALUE]... -- COMMAND..."
 )]
 pub(crate) struct Prompt {
-    /// The server, which prompt, and its arguments
+    /// Server (address or configured name), prompt, and arguments of the prompt
     #[arg(value_name = "TARGET NAME KEY=VALUE")]
     words: Vec<String>,
 
     #[command(flatten)]
-    given: Given,
+    arguments: ArgumentOptions,
 
     #[command(flatten)]
-    reach: Reach,
+    connect: ConnectOptions,
 }
 
 impl Prompt {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.words)?;
+        let (target, rest) = self.connect.find_target(&self.words)?;
         let Some((name, words)) = rest.split_first() else {
-            let message = "no prompt is named; `mcp-flow prompts TARGET` lists what there is";
+            let message =
+                "no prompt given; `mcp-flow prompts TARGET` lists the prompts of a server";
             return Err(Failure::new(Exit::Usage, message).into());
         };
-        self.reach.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, Nobody, async |client| {
             self.get(client, name, words).await?;
             Ok(ExitCode::SUCCESS)
         })
@@ -50,20 +51,20 @@ impl Prompt {
         let listed = client.prompts().all().await.map_err(explain)?;
         let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
             let message = format!(
-                "the server has no prompt {name:?}. `mcp-flow prompts TARGET` lists what there is"
+                "the server has no prompt {name:?}. `mcp-flow prompts TARGET` lists its prompts"
             );
             return Err(Failure::new(Exit::Usage, message).into());
         };
-        let schema = schema_of(prompt);
-        let mut arguments = self.given.read(words, &schema)?;
+        let schema = argument_schema(prompt);
+        let mut arguments = self.arguments.parse(words, &schema)?;
         complete(&mut arguments, &schema).await?;
-        let arguments = arguments.iter().map(|(name, value)| (name.as_str(), spelled(value)));
+        let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value_text(value)));
         let result = client.get_prompt(name, arguments).raw().await.map_err(explain)?;
-        match self.reach.format {
-            Format::Json => show::print_json(&result),
+        match self.connect.format {
+            Format::Json => output::print_json(&result),
             _ => {
                 let messages = result["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-                show::print(&content::messages(messages))
+                output::print(&content::messages(messages))
             }
         }
     }
@@ -72,32 +73,32 @@ impl Prompt {
 /// Asks for the required arguments that are missing (PAT-039).
 async fn complete(arguments: &mut Map<String, Value>, schema: &Value) -> anyhow::Result<()> {
     let missing = schema::missing(schema, arguments);
-    let asker = Asker::default();
+    let input = UserInput::default();
     for question in schema::questions(schema) {
         if !missing.contains(&question.key) {
             continue;
         }
         let key = question.key.clone();
-        let lacking = || {
-            let key = neutral(&key);
+        let missing_argument = || {
+            let key = sanitize(&key);
             Failure::new(Exit::Usage, format!("missing argument {key}; add {key}=VALUE"))
         };
-        if !Asker::is_interactive() {
-            return Err(lacking().into());
+        if !UserInput::is_interactive() {
+            return Err(missing_argument().into());
         }
-        match asker.ask(question).await? {
-            Asked::Answer(value) => {
+        match input.ask(question).await? {
+            Reply::Answer(value) => {
                 arguments.insert(key, value);
             }
-            Asked::Interrupted => return Err(interrupted()),
-            Asked::Declined | Asked::NoMore => return Err(lacking().into()),
+            Reply::Interrupted => return Err(interrupted()),
+            Reply::Declined | Reply::EndOfInput => return Err(missing_argument().into()),
         }
     }
     Ok(())
 }
 
-/// The arguments of a prompt, which are all texts, as a schema.
-fn schema_of(prompt: &PromptDefinition) -> Value {
+/// Creates a schema for the arguments of a prompt, which are all strings.
+fn argument_schema(prompt: &PromptDefinition) -> Value {
     let property = |argument: &mcp_flow::client::model::PromptArgument| {
         let mut property = json!({"type": "string"});
         for (name, text) in [("title", &argument.title), ("description", &argument.description)] {

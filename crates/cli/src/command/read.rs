@@ -1,4 +1,4 @@
-//! `mcp-flow read` and `watch`: what a resource holds, now and from now on.
+//! `mcp-flow read` and `watch`: the contents of a resource, once or at every change.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use mcp_flow::client::host::Nobody;
 use mcp_flow::client::{Change, Client, Error, Watched};
 use serde_json::Value;
 
-use crate::download::{self, Piece};
+use crate::client::connect::ConnectOptions;
+use crate::client::download::{self, Piece};
+use crate::client::error::{explain, is_permanent};
 use crate::exit::{Exit, Failure};
-use crate::fault::{explain, is_permanent};
-use crate::meter::Meter;
-use crate::reach::Reach;
-use crate::show::{self, Format, content, neutral};
+use crate::terminal::output::{self, Format, content, sanitize};
+use crate::terminal::progress::ProgressDisplay;
 
 /// Read a resource
 #[derive(Debug, clap::Args)]
@@ -23,20 +23,20 @@ use crate::show::{self, Format, content, neutral};
     override_usage = "mcp-flow read [OPTIONS] TARGET URI\n       mcp-flow read [OPTIONS] URI -- COMMAND..."
 )]
 pub(crate) struct Read {
-    /// The server, and which of its resources
+    /// Server (address or configured name) and URI of the resource
     #[arg(value_name = "TARGET URI")]
     words: Vec<String>,
 
-    /// Save the contents in this folder, byte for byte
+    /// Save the contents in this directory, byte for byte
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Write the contents to standard output byte for byte, whatever they would do to a terminal
+    /// Write the contents to standard output byte for byte, including control characters
     #[arg(long, conflicts_with = "output")]
     raw: bool,
 
     #[command(flatten)]
-    reach: Reach,
+    connect: ConnectOptions,
 }
 
 /// Show a resource whenever it changes, until ctrl-c
@@ -45,23 +45,23 @@ pub(crate) struct Read {
     override_usage = "mcp-flow watch [OPTIONS] TARGET URI\n       mcp-flow watch [OPTIONS] URI -- COMMAND..."
 )]
 pub(crate) struct Watch {
-    /// The server, and which of its resources
+    /// Server (address or configured name) and URI of the resource
     #[arg(value_name = "TARGET URI")]
     words: Vec<String>,
 
-    /// End after so many changes
+    /// Exit after this number of changes
     #[arg(long, value_name = "N")]
     changes: Option<usize>,
 
     #[command(flatten)]
-    reach: Reach,
+    connect: ConnectOptions,
 }
 
 impl Read {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.words)?;
-        let uri = one_uri(rest)?;
-        self.reach.with_client(&target, Nobody, async |client| {
+        let (target, rest) = self.connect.find_target(&self.words)?;
+        let uri = single_uri(rest)?;
+        self.connect.with_client(&target, Nobody, async |client| {
             self.read(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
@@ -71,37 +71,37 @@ impl Read {
         let result = client.read_resource(uri).raw().await.map_err(explain)?;
         let contents = contents(&result)?;
         if let Some(folder) = &self.output {
-            let places = contents.iter().enumerate();
+            let numbered = contents.iter().enumerate();
             let pieces =
-                places.filter_map(|(place, it)| download::contents(place + 1, it)).collect();
-            for path in download::save(client, pieces, folder, &Meter::new()).await? {
+                numbered.filter_map(|(index, it)| download::contents(index + 1, it)).collect();
+            for path in download::save(client, pieces, folder, &ProgressDisplay::new()).await? {
                 eprintln!("saved {}", path.display());
             }
             return Ok(());
         }
         if self.raw {
-            let places = contents.iter().enumerate();
-            for piece in places.filter_map(|(place, it)| download::contents(place + 1, it)) {
+            let numbered = contents.iter().enumerate();
+            for piece in numbered.filter_map(|(index, it)| download::contents(index + 1, it)) {
                 write_bytes(client, piece).await?;
             }
             return Ok(());
         }
-        show(&result, self.reach.format)
+        show(&result, self.connect.format)
     }
 }
 
 impl Watch {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.words)?;
-        let uri = one_uri(rest)?;
-        self.reach.with_client(&target, Nobody, async |client| {
+        let (target, rest) = self.connect.find_target(&self.words)?;
+        let uri = single_uri(rest)?;
+        self.connect.with_client(&target, Nobody, async |client| {
             self.watch(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
     }
 
-    /// Listens before it reads, so that no change is missed in between (PAT-060). What cannot be read
-    /// for a while, such as a file that another is put in the place of, is waited for.
+    /// Subscribes before the first read, so that no change is missed (PAT-060). A resource that cannot
+    /// be read for a moment, such as a file that is being replaced, is waited for.
     async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
         let watched = Watched::new().resource(uri);
         let mut changes = client.listen(watched).await.map_err(explain)?;
@@ -110,15 +110,15 @@ impl Watch {
         loop {
             match client.read_resource(uri).raw().await {
                 Ok(result) => {
-                    // After a reconnection it may be what it was.
+                    // After a reconnection it may be unchanged.
                     if result["contents"] != latest {
-                        show(&result, self.reach.format)?;
+                        show(&result, self.connect.format)?;
                         latest = result["contents"].clone();
                     }
                     left = left.map(|left| left - usize::from(std::mem::take(&mut has_changed)));
                 }
                 Err(Error::Server(error)) if !latest.is_null() && !is_permanent(&error) => {
-                    let error = neutral(&error.to_string());
+                    let error = sanitize(&error.to_string());
                     eprintln!("mcp-flow: {error}. Waiting for the next change");
                 }
                 Err(error) => return Err(explain(error)),
@@ -130,20 +130,21 @@ impl Watch {
                 Some(Ok(Change::Resource(_))) => has_changed = true,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(explain(error)),
-                None => anyhow::bail!("the server tells of no more changes"),
+                None => anyhow::bail!("the server ended the subscription"),
             }
         }
     }
 }
 
-fn one_uri(words: &[String]) -> anyhow::Result<&str> {
+fn single_uri(words: &[String]) -> anyhow::Result<&str> {
     match words {
         [uri] => Ok(uri),
         [] => {
-            let message = "no resource is named; `mcp-flow resources TARGET` lists what there is";
+            let message =
+                "no resource given; `mcp-flow resources TARGET` lists the resources of a server";
             Err(Failure::new(Exit::Usage, message).into())
         }
-        [_, rest @ ..] => super::nothing_more(rest).map(|()| ""),
+        [_, rest @ ..] => super::reject_extra_arguments(rest).map(|()| ""),
     }
 }
 
@@ -155,20 +156,22 @@ fn contents(result: &Value) -> anyhow::Result<&[Value]> {
 
 fn show(result: &Value, format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
-        return show::print_json(result);
+        return output::print_json(result);
     }
     let texts: Vec<_> = contents(result)?.iter().map(content::contents).collect();
-    show::print(&texts.join("\n"))
+    output::print(&texts.join("\n"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
+#[expect(clippy::disallowed_methods, reason = "no client is served on standard output here")]
 async fn write_bytes(client: &Client, piece: Piece) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match piece {
-        Piece::Held { data, .. } => out.write_all(&data).context("standard output is closed")?,
-        Piece::Elsewhere { name, link } => {
-            download::fetch(client, &link, &mut out, &name, &Meter::silent()).await?;
+        Piece::Inline { data, .. } => {
+            out.write_all(&data).context("cannot write to standard output")?
+        }
+        Piece::Linked { name, link } => {
+            download::fetch(client, &link, &mut out, &name, &ProgressDisplay::silent()).await?;
         }
     }
-    out.flush().context("standard output is closed")
+    out.flush().context("cannot write to standard output")
 }

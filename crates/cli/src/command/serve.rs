@@ -1,4 +1,4 @@
-//! `mcp-flow serve`: one port for every client that speaks HTTP or WebTransport.
+//! `mcp-flow serve`: serves HTTP and WebTransport clients on one port.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
-use mcp_flow::observability::CallLog;
 use mcp_flow::observability::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
@@ -18,111 +17,115 @@ use tokio::task::JoinSet;
 
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
-use crate::figures::{conversations, held};
-use crate::offer::{Door, Offer};
-use crate::readiness::Readiness;
-use crate::reload::Reload;
-use crate::{guarded, log, reload, workflows};
+use crate::log;
+use crate::server::metrics::{held_bytes, session_counts};
+use crate::server::offer::{Exposure, OfferOptions};
+use crate::server::readiness::Readiness;
+use crate::server::reload::Reloader;
+use crate::server::{access, build, reload, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Serve {
-    /// Configuration file (TOML). Command-line options take precedence
+    /// Configuration file (TOML); command-line options take precedence
     ///
-    /// SIGHUP has it read again. `mcp-flow config` checks and shows it.
+    /// SIGHUP reloads it. `mcp-flow config check` validates it.
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4433]
-    #[arg(long, value_name = "ADDRESS")]
+    /// Address to listen on; port 0 selects a free one [default: 127.0.0.1:4433]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Network")]
     listen: Option<SocketAddr>,
 
-    /// Print where everything is, as one line of JSON, when ready
+    /// Print all endpoints as one line of JSON when ready
     #[arg(long)]
     json: bool,
 
-    /// Listen on an address others can reach without encryption, and without asking who they are
-    #[arg(long)]
+    /// Allow a public address without TLS and authentication, for example behind a proxy
+    #[arg(long, help_heading = "TLS")]
     insecure: bool,
 
-    /// Encrypt with the certificate chain in this PEM file; it may be renewed while running
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// PEM file with the certificate chain; reloaded when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "TLS")]
     tls_certificate: Option<PathBuf>,
 
-    /// The private key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    /// PEM file with the private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = "TLS")]
     tls_key: Option<PathBuf>,
 
-    /// Require a bearer token listed in this file: one NAME:TOKEN a line
-    #[arg(long, value_name = "FILE")]
+    /// Require a bearer token listed in this file, one NAME:TOKEN per line
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     token_file: Option<PathBuf>,
 
-    /// Who may see all sessions, traffic and figures, by the name of their token; without tokens
-    /// and on 127.0.0.1 everyone may
-    #[arg(long = "admin", value_name = "NAME")]
+    /// Principal that may use the admin tools; may be repeated
+    /// [default: everyone, if authentication is disabled and the address is local]
+    #[arg(long = "admin", value_name = "NAME", help_heading = "Authentication")]
     admins: Vec<String>,
 
-    /// Serve no console at /
-    #[arg(long)]
+    /// Do not serve the web console at /
+    #[arg(long, help_heading = "Content")]
     no_console: bool,
 
-    /// Another host name to answer to, besides those of this machine
-    #[arg(long = "host", value_name = "NAME")]
+    /// Host name to accept besides those of this machine; may be repeated
+    #[arg(long = "allow-host", alias = "host", value_name = "NAME", help_heading = "Network")]
     hosts: Vec<String>,
 
-    /// An origin whose pages may speak to the server from a browser, such as `https://app.example`
+    /// Web origin that may access the server from a browser, for example https://app.example; may be
+    /// repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
+    #[arg(help_heading = "Network")]
     origins: Vec<String>,
 
-    /// Where clients find this server if not at the host they name, for links to downloads
-    #[arg(long, value_name = "URL")]
+    /// Public URL of this server, for download links behind a proxy
+    #[arg(long, value_name = "URL", help_heading = "Network")]
     public_url: Option<String>,
 
-    /// Do not open the UDP port for WebTransport
-    #[arg(long)]
+    /// Disable WebTransport, which uses the UDP port
+    #[arg(long, help_heading = "Network")]
     no_webtransport: bool,
 
-    /// Also serve one message per line on this TCP address
-    #[arg(long, value_name = "ADDRESS")]
+    /// Also serve newline-delimited JSON on this TCP address
+    #[arg(long, value_name = "ADDRESS", help_heading = "Network")]
     tcp: Option<SocketAddr>,
 
-    /// Also serve one message per line on a Unix socket at this path
-    #[arg(long, value_name = "PATH")]
-    unix: Option<PathBuf>,
+    /// Also serve newline-delimited JSON on a Unix socket at this path
+    #[arg(long, alias = "unix", value_name = "PATH", help_heading = "Network")]
+    unix_socket: Option<PathBuf>,
 
-    /// How long running calls may take to finish after a stop signal [default: 30]
+    /// Time for running calls to finish after a stop signal, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(help_heading = "Network")]
     drain_seconds: Option<u64>,
 
     /// Write an audit log of all calls to this file
-    #[arg(long, value_name = "FILE")]
-    audit: Option<PathBuf>,
+    #[arg(long, alias = "audit", value_name = "FILE", help_heading = "Logging")]
+    audit_log: Option<PathBuf>,
 
     #[command(flatten)]
-    offer: Offer,
+    offer: OfferOptions,
 }
 
 impl Serve {
     pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
-        log::follow(log, &file.log);
+        log::apply(log, &file.log);
         let read = file.clone();
-        self.add_to(&mut file.serve);
+        self.apply_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
-        file.audit.file = self.audit.take().or(file.audit.file);
+        file.audit.file = self.audit_log.take().or(file.audit.file);
         let mut offer =
             std::mem::take(&mut self.offer).or(file.offer.clone(), file.sessions.clone());
-        if file.serve.open_addresses().next().is_some() {
-            offer = offer.within_reach();
+        if file.serve.public_addresses().next().is_some() {
+            offer = offer.for_public_address();
         }
-        refuse_open(&file)?;
+        check_exposure(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(self.serve(file, read, offer, log))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Puts what the command line says over what the file says. Lists add up.
-    fn add_to(&mut self, serve: &mut ServeSection) {
+    /// Applies the command-line options to the configuration. Lists are joined.
+    fn apply_to(&mut self, serve: &mut ServeSection) {
         serve.listen = self.listen.unwrap_or(serve.listen);
         serve.insecure |= self.insecure;
         if self.tls_certificate.is_some() {
@@ -135,64 +138,52 @@ impl Serve {
         serve.console &= !self.no_console;
         serve.webtransport &= !self.no_webtransport;
         serve.tcp = self.tcp.or(serve.tcp);
-        serve.unix = self.unix.take().or(serve.unix.take());
+        serve.unix = self.unix_socket.take().or(serve.unix.take());
         serve.drain_seconds = self.drain_seconds.unwrap_or(serve.drain_seconds);
     }
 
-    /// Everyone on this machine may look after a server that asks nobody who they are; otherwise
-    /// only those who are named may, or to whom a rule gives it.
+    /// Creates the admin tools. Without authentication and on a local address everyone may use them;
+    /// otherwise the principals that `--admin` or a permission rule names.
     fn admin(&self, file: &File, permissions: Option<&Permissions>) -> Admin {
-        let is_private = file.serve.open_addresses().next().is_none();
+        let is_private = file.serve.public_addresses().next().is_none();
         let everyone = !file.identity.is_configured() && is_private;
         let (admins, permissions) = (self.admins.clone(), permissions.cloned());
         Admin::new(move |principal| {
             let is_local = *principal == Principal::local();
-            let is_given = || permissions.as_ref().is_some_and(|rules| rules.of(principal).admin());
+            let is_granted =
+                || permissions.as_ref().is_some_and(|rules| rules.of(principal).admin());
             (everyone && is_local)
                 || admins.iter().any(|name| name == principal.name())
-                || is_given()
+                || is_granted()
         })
     }
 
-    /// Takes all addresses before it serves any, so that what cannot be had is known at once.
-    /// `read` is what the file said before the command line had its say.
+    /// Binds all addresses before it serves any, so that a conflict is reported at once. `read` is the
+    /// file without the options of the command line.
     async fn serve(
         self,
         file: File,
         read: File,
-        offer: Offer,
+        offer: OfferOptions,
         log: LogOptions,
     ) -> anyhow::Result<()> {
-        let verifier = guarded::token_verifier(&file)?;
-        // Without a file there will never be rules, and nothing to look at with every call.
-        let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
+        let verifier = access::token_verifier(&file)?;
+        // Without a file there are no rules to check on every call.
+        let permissions = self.config.as_ref().map(|_| access::permissions(&file));
         let drain_seconds = self.drain_seconds;
-        // By the addresses that are served, whatever a file says that is read later.
-        let is_open = file.serve.open_addresses().next().is_some();
-        let limits = move |offer: &Offer, file: &File| {
+        // The addresses do not change when the file is reloaded.
+        let is_public = file.serve.public_addresses().next().is_some();
+        let limits = move |offer: &OfferOptions, file: &File| {
             let drain = drain_seconds.unwrap_or(file.serve.drain_seconds);
-            offer.limits(file.limits.limits(drain, is_open), false)
+            offer.limits(file.limits.limits(drain, is_public), false)
         };
-        let offered = offer.server(limits(&offer, &file), Door::Open)?;
+        let offered = offer.server(limits(&offer, &file), Exposure::Network)?;
         let admin = self.admin(&file, permissions.as_ref());
         let admin = match &offered.sessions {
             Some(sessions) => admin.sessions_of(sessions),
             None => admin,
         };
-        let server = match &permissions {
-            Some(permissions) => offered.server.permissions(permissions.clone()),
-            None => offered.server,
-        };
-        let server = match file.signing.signing()? {
-            Some(signing) => server.signing(signing),
-            None => server,
-        };
-        let audit = file.audit.open()?;
-        let server = server.observer(CallLog);
-        let server = match &audit {
-            Some(audit) => server.observer(audit.clone()),
-            None => server,
-        };
+        let (server, audit) = build::configure(offered.server, &file, permissions.as_ref())?;
         let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
         let server = admin.add_to(server);
         let server = match &metrics {
@@ -200,10 +191,10 @@ impl Serve {
             None => server,
         };
         let server = server.build()?;
-        let _following = workflows::follow(&offered.workflows, &server);
-        let signal = stdio::stop_signal().context("signals cannot be watched")?;
-        let hangup = reload::watch().context("SIGHUP cannot be watched")?;
-        let reload = Reload {
+        let _watching = workflows::watch_files(&offered.workflows, &server);
+        let signal = stdio::stop_signal().context("cannot listen for signals")?;
+        let hangup = reload::listen_for_hangup().context("cannot listen for SIGHUP")?;
+        let reload = Reloader {
             path: self.config.clone(),
             file: read,
             log,
@@ -229,11 +220,11 @@ impl Serve {
             ..file.limits.http()
         });
         let load = server.load().clone();
-        http = http.metrics(move || std::future::ready(held(&load)));
+        http = http.metrics(move || std::future::ready(held_bytes(&load)));
         if let Some(metrics) = metrics {
             http = http.metrics(move || std::future::ready(metrics.text()));
         }
-        let readiness = Readiness::new(offered.kept.clone(), audit.clone());
+        let readiness = Readiness::new(offered.durable_store.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {
             let limits = file.limits.webtransport();
@@ -255,55 +246,55 @@ impl Serve {
         }
         if let Some(sessions) = &offered.sessions {
             let sessions = sessions.clone();
-            http = http.metrics(move || conversations(sessions.clone()));
+            http = http.metrics(move || session_counts(sessions.clone()));
         }
-        let mut places = places(http.address(), is_encrypted);
+        let mut endpoints = http_endpoints(http.address(), is_encrypted);
         if let Some(flow) = &flow {
-            places["webtransport"] = flow.url().into();
-            places["certificateHash"] = flow.certificate_fingerprint().into();
+            endpoints["webtransport"] = flow.url().into();
+            endpoints["certificateHash"] = flow.certificate_fingerprint().into();
         }
         let mut lines = Vec::new();
         if let Some(address) = file.serve.tcp {
             let bound = stdio::listen::tcp(address).await;
             let bound = bound.with_context(|| format!("cannot listen on TCP {address}"))?;
-            places["tcp"] = bound.address().map(|address| address.to_string()).into();
+            endpoints["tcp"] = bound.address().map(|address| address.to_string()).into();
             lines.push(bound);
         }
         if let Some(path) = &file.serve.unix {
-            places["unix"] = path.display().to_string().into();
+            endpoints["unix"] = path.display().to_string().into();
             let bound = stdio::listen::unix(path).await;
-            let place = || format!("cannot make the Unix socket {}", path.display());
-            lines.push(bound.with_context(place)?);
+            let problem = || format!("cannot create the Unix socket {}", path.display());
+            lines.push(bound.with_context(problem)?);
         }
-        places["pid"] = std::process::id().into();
-        // Now, and not with the first client: what was interrupted has waited long enough.
+        endpoints["pid"] = std::process::id().into();
+        // Interrupted sessions continue now, without waiting for a client.
         if let Some(sessions) = &offered.sessions {
             sessions.engine().start_maintenance();
         }
-        admin.describe(json!({"places": places, "store": offered.store}));
-        announce(&places, self.json)?;
+        admin.describe(json!({"places": endpoints, "store": offered.store}));
+        announce(&endpoints, self.json)?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         for bound in lines {
-            let (server, stopped) = (server.clone(), until(stopped.clone()));
+            let (server, stopped) = (server.clone(), wait_for_stop(stopped.clone()));
             tasks.spawn(async move { bound.serve(&server, stopped).await });
         }
         if let Some(flow) = flow {
-            let (server, stopped) = (server.clone(), until(stopped.clone()));
+            let (server, stopped) = (server.clone(), wait_for_stop(stopped.clone()));
             tasks.spawn(async move { flow.serve(&server, stopped).await });
         }
-        tasks.spawn(async move { http.serve(&server, until(stopped)).await });
-        let beside = tokio::spawn(async move {
-            let fresh = async {
+        tasks.spawn(async move { http.serve(&server, wait_for_stop(stopped)).await });
+        let background = tokio::spawn(async move {
+            let refresh_keys = async {
                 match &verifier {
                     Some(verifier) => verifier.refresh_keys().await,
                     None => std::future::pending().await,
                 }
             };
-            tokio::join!(reload.run(hangup), fresh)
+            tokio::join!(reload.run(hangup), refresh_keys)
         });
         signal.await;
-        beside.abort();
+        background.abort();
         stop.send_replace(true);
         tasks.join_all().await;
         if let Some(sessions) = &offered.sessions {
@@ -316,52 +307,52 @@ impl Serve {
     }
 }
 
-/// What others can reach is encrypted and asks who they are, unless it is said that it need not.
-pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
+/// Rejects a public address without TLS or authentication, unless that is explicitly allowed.
+pub(crate) fn check_exposure(file: &File) -> anyhow::Result<()> {
     let ServeSection { insecure, tls_certificate, listen, tcp, .. } = &file.serve;
-    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
-    if let Some(open) = tcp.filter(is_open)
+    let is_public = |address: &SocketAddr| !address.ip().is_loopback();
+    if let Some(public) = tcp.filter(is_public)
         && file.identity.is_configured()
     {
         anyhow::bail!(
-            "the TCP address {open} can be reached by others, and newline-delimited JSON over TCP \
-             carries no token to authenticate them by.\n\
-             Use a loopback address or a Unix socket for it, or let others use HTTP."
+            "the TCP address {public} is public, and newline-delimited JSON over TCP has no \
+             authentication.\n\
+             Use a loopback address or a Unix socket for it, and HTTP for remote clients."
         );
     }
     if *insecure {
-        if let Some(open) = file.serve.open_addresses().next()
+        if let Some(public) = file.serve.public_addresses().next()
             && !file.identity.is_configured()
         {
-            tracing::warn!("{open} can be reached by others, and authentication is disabled");
+            tracing::warn!("{public} is public, and authentication is disabled");
         }
         return Ok(());
     }
     let unencrypted = Some(*listen).filter(|_| tls_certificate.is_none());
-    if let Some(open) = [unencrypted, *tcp].into_iter().flatten().find(is_open) {
+    if let Some(public) = [unencrypted, *tcp].into_iter().flatten().find(is_public) {
         anyhow::bail!(
-            "{open} can be reached by others, and what they send would not be encrypted.\n\
-             Give a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
-             use --insecure if something else encrypts it, such as a proxy."
+            "{public} is public, and TLS is disabled.\n\
+             Configure a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
+             use --insecure if a proxy provides TLS."
         );
     }
-    if let Some(open) = file.serve.open_addresses().next()
+    if let Some(public) = file.serve.public_addresses().next()
         && !file.identity.is_configured()
         && !file.identity.anonymous
     {
         anyhow::bail!(
-            "{open} can be reached by others, and authentication is disabled.\n\
-             Configure it in [identity] (see docs/configuration.md), give tokens with --token-file, \
-             or set identity.anonymous = true to let everyone in."
+            "{public} is public, and authentication is disabled.\n\
+             Configure [identity] (see docs/configuration.md), list tokens with --token-file, or set \
+             identity.anonymous = true to accept clients without authentication."
         );
     }
     if file.identity.anonymous
         && file.offer.interaction
-        && file.serve.open_addresses().next().is_some()
+        && file.serve.public_addresses().next().is_some()
     {
         tracing::warn!(
-            "identity.anonymous lets everyone in as one principal, so all see and answer each \
-             other's conversations; set offer.interaction = false, or give out tokens"
+            "with identity.anonymous all clients share one principal, and can see and answer each \
+             other's sessions; set offer.interaction = false, or use tokens"
         );
     }
     Ok(())
@@ -372,7 +363,7 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
 fn console(tls: Option<Arc<Tls>>) -> Console {
     let console = Console::default().connect(move || match &tls {
         Some(tls) => {
-            // One that others vouch for is not known by its hash, and may not be.
+            // Browsers accept a hash for self-signed certificates only.
             let hashes = tls.is_self_signed().then(|| tls.fingerprint());
             let hashes = hashes.into_iter().collect::<Vec<_>>();
             json!({"webtransport": {"url": webtransport::PATH, "certificateHashes": hashes}})
@@ -400,20 +391,20 @@ async fn bind(
             Ok(flow) => return Ok((http, Some(flow))),
             Err(_) if tries > 0 => {}
             Err(error) => {
-                anyhow::bail!("{error}. Say --no-webtransport if it is not needed");
+                anyhow::bail!("{error}. Use --no-webtransport to disable WebTransport");
             }
         }
     }
 }
 
-/// Completes when everything is to end.
-async fn until(mut stopped: watch::Receiver<bool>) {
-    // It cannot fail: the sender is kept until all have ended.
+/// Completes when the server is to stop.
+async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
+    // Cannot fail: the sender lives until all have stopped.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// Where everything is that HTTP carries.
-fn places(address: SocketAddr, is_encrypted: bool) -> Value {
+/// Returns the endpoints of the HTTP transports.
+fn http_endpoints(address: SocketAddr, is_encrypted: bool) -> Value {
     let s = if is_encrypted { "s" } else { "" };
     json!({
         "http": format!("http{s}://{address}/"),
@@ -423,12 +414,12 @@ fn places(address: SocketAddr, is_encrypted: bool) -> Value {
     })
 }
 
-/// Says that everything is ready: to people on standard error, to programs on standard output.
-fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
+/// Announces that the server is ready: to people on standard error, to programs on standard output.
+fn announce(endpoints: &Value, as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        return print_line(places);
+        return print_line(endpoints);
     }
-    eprintln!("mcp-flow is ready; ctrl-c ends it.");
+    eprintln!("mcp-flow is ready. Press ctrl-c to stop.");
     for (name, title) in [
         ("http", "Console"),
         ("mcp", "Streamable HTTP"),
@@ -439,16 +430,16 @@ fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
         ("tcp", "TCP"),
         ("unix", "Unix socket"),
     ] {
-        if let Some(place) = places[name].as_str() {
-            eprintln!("  {title:<16} {place}");
+        if let Some(endpoint) = endpoints[name].as_str() {
+            eprintln!("  {title:<16} {endpoint}");
         }
     }
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
+#[expect(clippy::disallowed_methods, reason = "no client is served on standard output here")]
 fn print_line(line: &Value) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
-    writeln!(out, "{line}").and_then(|()| out.flush()).context("standard output is closed")
+    writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to standard output")
 }

@@ -1,4 +1,4 @@
-//! `mcp-flow sessions`: look at conversations and take part in them.
+//! `mcp-flow sessions`: lists, shows, answers and cancels sessions.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,48 +8,48 @@ use clap::Subcommand;
 use mcp_flow::client::interaction::Features;
 use serde_json::{Value, json};
 
-use crate::ask::Asker;
-use crate::conversation::{Resumption, Talk};
+use crate::client::connect::TlsOptions;
+use crate::client::prompter::{Prompter, Resumption};
+use crate::client::session_source::{DEFAULT_URL, SessionSource, SessionSourceOptions};
+use crate::client::target::{Spawn, Target};
 use crate::exit::Exit;
-use crate::meter::Meter;
-use crate::place::{DEFAULT_URL, Place, Whereabouts};
-use crate::reach::Trusted;
-use crate::show::{self, Format, neutral, table};
-use crate::store::{DEFAULT, StoreUrl};
-use crate::target::{Spawn, Target};
+use crate::server::store::{DEFAULT, StoreUrl};
+use crate::terminal::ask::UserInput;
+use crate::terminal::output::{self, Format, sanitize, table};
+use crate::terminal::progress::ProgressDisplay;
 
-/// List, show, answer and cancel conversations, of a running server or in a store at rest
+/// List, show, answer and cancel sessions of a running server or in an offline store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
-    place: Whereabouts,
+    source: SessionSourceOptions,
 
     #[command(subcommand)]
     action: Action,
 }
 
-/// What to do with them.
+/// Actions on sessions.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the conversations there are
+    /// List all sessions
     List,
-    /// Show one: its questions, answers and end
+    /// Show a session's questions, answers and result
     Show {
-        /// Which one
+        /// Session id
         id: String,
     },
-    /// Answer the question one waits with
+    /// Answer a session's pending question
     Answer {
-        /// Which one
+        /// Session id
         id: String,
-        /// The answer: JSON, or plain text if it is none; without it the conversation goes on here
+        /// Answer: JSON or plain text [default: ask in the terminal until the session ends]
         value: Option<String>,
     },
-    /// End one
+    /// Cancel a session
     Cancel {
-        /// Which one
+        /// Session id
         id: String,
-        /// Why
+        /// Reason, shown to the client
         #[arg(long)]
         reason: Option<String>,
     },
@@ -57,13 +57,14 @@ enum Action {
 
 impl Sessions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let again = Resumption::By(self.place.again(ANSWER));
-        let talk = Talk::new(Asker::default(), Meter::new(), again);
-        let find = async |place: &Whereabouts| place.or_server(&talk).await;
-        self.place.work(find, self.interrupted(), async |server| self.act(server, &talk).await)
+        let resumption = Resumption::Command(self.source.command_line(ANSWER));
+        let prompter = Prompter::new(UserInput::default(), ProgressDisplay::new(), resumption);
+        let open = async |options: &SessionSourceOptions| options.open_or_server(&prompter).await;
+        let work = async |source: &SessionSource| self.act(source, &prompter).await;
+        self.source.run(open, self.interrupted(), work)
     }
 
-    /// Message for ctrl-c, which is true of what the command had begun.
+    /// Returns the message for ctrl-c: what may have happened already.
     fn interrupted(&self) -> &'static str {
         match &self.action {
             Action::List | Action::Show { .. } => "interrupted",
@@ -79,77 +80,77 @@ impl Sessions {
         }
     }
 
-    async fn act(&self, server: &Place, talk: &Talk) -> anyhow::Result<ExitCode> {
+    async fn act(&self, source: &SessionSource, prompter: &Prompter) -> anyhow::Result<ExitCode> {
         if let Action::Answer { id, value: None } = &self.action {
-            let end = server.take_up(talk, id).await?;
-            return super::call::show_end(&end, self.place.format);
+            let end = source.resume(prompter, id).await?;
+            return super::call::show_end(&end, self.source.format);
         }
-        let (result, text) = self.result(server).await?;
-        match self.place.format {
-            Format::Json => show::print_json(&result)?,
-            _ => show::print(&text)?,
+        let (result, text) = self.result(source).await?;
+        match self.source.format {
+            Format::Json => output::print_json(&result)?,
+            _ => output::print(&text)?,
         }
         let is_rejected = result["accepted"] == false;
         Ok(if is_rejected { Exit::Failed.into() } else { ExitCode::SUCCESS })
     }
 
-    /// What came of it, for programs and for people.
-    async fn result(&self, server: &Place) -> anyhow::Result<(Value, String)> {
+    /// Returns the result as JSON and as text.
+    async fn result(&self, source: &SessionSource) -> anyhow::Result<(Value, String)> {
         match &self.action {
             Action::List => {
-                let sessions = server.list().await?;
-                let text = list_text(&sessions, self.place.format);
+                let sessions = source.list().await?;
+                let text = list_text(&sessions, self.source.format);
                 Ok((json!({"sessions": sessions}), text))
             }
             Action::Show { id } => {
-                let state = server.call(id, "interaction.getState", json!({})).await?;
+                let state = source.call(id, "interaction.getState", json!({})).await?;
                 let text = state_text(&state);
                 Ok((state, text))
             }
             Action::Answer { id, value } => {
-                let result = answer(server, id, value.as_deref().unwrap_or_default()).await?;
+                let result = answer(source, id, value.as_deref().unwrap_or_default()).await?;
                 let text = answer_text(&result);
                 Ok((result, text))
             }
             Action::Cancel { id, reason } => {
                 let params = json!({"reason": reason});
-                let result = server.call(id, "interaction.cancel", params).await?;
-                Ok((result, format!("{id} is cancelled")))
+                let result = source.call(id, "interaction.cancel", params).await?;
+                Ok((result, format!("session {id} cancelled")))
             }
         }
     }
 }
 
-/// What becomes of a conversation with this server that is left before its end.
-pub(crate) fn resumption(target: &Target, trusted: &Trusted, features: Features) -> Resumption {
+/// Returns how a session with this server can be resumed.
+pub(crate) fn resumption(target: &Target, tls: &TlsOptions, features: Features) -> Resumption {
     match target {
         _ if !features.stateful_sessions => Resumption::NotKept,
-        Target::Address(address) => Resumption::Running(running(&address.url, trusted)),
-        Target::Command(_) if !features.session_persistence => Resumption::Ends,
+        Target::Address(address) => Resumption::RunningServer(remote_command(&address.url, tls)),
+        Target::Command(_) if !features.session_persistence => Resumption::EndsWithServer,
         Target::Command(spawn) => match store_of(spawn) {
-            Some(store) => Resumption::By(at_rest(&store)),
+            Some(store) => Resumption::Command(format!("{ANSWER} --store {store}")),
             None => Resumption::Unknown,
         },
     }
 }
 
-/// The store of a server that this program is, if its command line says which.
+/// Returns the store of an mcp-flow server, if its command line says which.
 fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
     let is_ours = Path::new(&spawn.program).file_name() == Some("mcp-flow".as_ref());
     let words: Vec<_> = spawn.arguments.iter().map(|word| word.to_string_lossy()).collect();
     let option = |name: &str| {
-        let place = words.iter().position(|word| {
+        let index = words.iter().position(|word| {
             word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         })?;
-        let inside = words[place].split_once('=').map(|(_, value)| value);
-        inside.or_else(|| words.get(place + 1).map(|word| &**word))
+        let inside = words[index].split_once('=').map(|(_, value)| value);
+        inside.or_else(|| words.get(index + 1).map(|word| &**word))
     };
     let has_file = option("--config").is_some()
         || std::env::var_os("MCP_FLOW_CONFIG").is_some()
         || spawn.environment.iter().any(|(name, _)| name == "MCP_FLOW_CONFIG");
     let store = match option("--store") {
         Some(store) => store.parse().ok()?,
-        // The file may name another.
+        // The file may name another store.
         None if has_file => return None,
         None => StoreUrl::Redb(DEFAULT.into()),
     };
@@ -162,38 +163,33 @@ fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
     }
 }
 
-fn running(url: &str, trusted: &Trusted) -> String {
+fn remote_command(url: &str, tls: &TlsOptions) -> String {
     let mut line = ANSWER.to_owned();
     if url != DEFAULT_URL {
         line += &format!(" --url {url}");
     }
-    line + &trusted.again()
+    line + &tls.command_line()
 }
 
-fn at_rest(store: &StoreUrl) -> String {
-    format!("{ANSWER} --store {store}")
-}
-
-/// Answers the question that is open now, and no other that may follow it meanwhile.
-async fn answer(place: &Place, id: &str, text: &str) -> anyhow::Result<Value> {
-    let state = place.call(id, "interaction.getState", json!({})).await?;
+/// Answers the pending question, and not one that replaces it meanwhile.
+async fn answer(source: &SessionSource, id: &str, text: &str) -> anyhow::Result<Value> {
+    let state = source.call(id, "interaction.getState", json!({})).await?;
     let prompt = &state["currentPrompt"];
-    let mut response = json!({"value": typed(prompt, text)});
+    let mut response = json!({"value": parse_answer(prompt, text)});
     if prompt.is_object() {
         response["turnId"] = prompt["metadata"]["turnId"].clone();
     }
-    let mut result = place.call(id, "interaction.respond", json!({"response": response})).await?;
-    // Nobody else goes on with a store at rest, so what the answer leads to is done here.
-    while place.is_at_rest() && result["next"]["pending"] == true {
-        let mut polled = place.call(id, "interaction.continue", json!({})).await?;
+    let mut result = source.call(id, "interaction.respond", json!({"response": response})).await?;
+    // No server advances the sessions of an offline store, so that happens here.
+    while source.is_offline() && result["next"]["pending"] == true {
+        let mut polled = source.call(id, "interaction.continue", json!({})).await?;
         result["next"] = polled["next"].take();
     }
     Ok(result)
 }
 
-/// What a person means who types this as the answer to a question: JSON, or plain text if it is none
-/// or that is asked for (INT-123).
-fn typed(prompt: &Value, text: &str) -> Value {
+/// Parses a typed answer: JSON, or plain text if it is none or the prompt asks for text (INT-123).
+fn parse_answer(prompt: &Value, text: &str) -> Value {
     let parsed = serde_json::from_str(text).unwrap_or_else(|_| text.into());
     let is_chosen = |choice: &Value| choice["value"] == text;
     match prompt["type"].as_str() {
@@ -212,7 +208,7 @@ fn typed(prompt: &Value, text: &str) -> Value {
 
 fn list_text(sessions: &[Value], format: Format) -> String {
     if sessions.is_empty() && format == Format::Table {
-        return "There are no conversations.".to_owned();
+        return "(no sessions)".to_owned();
     }
     let row = |session: &Value| {
         let text = |name: &str| session[name].as_str().unwrap_or_default().to_owned();
@@ -223,7 +219,7 @@ fn list_text(sessions: &[Value], format: Format) -> String {
 }
 
 fn state_text(state: &Value) -> String {
-    let text = |value: &Value| neutral(value.as_str().unwrap_or_default());
+    let text = |value: &Value| sanitize(value.as_str().unwrap_or_default());
     let mut lines = vec![format!(
         "{}  {}  {}",
         text(&state["sessionId"]),
@@ -232,47 +228,47 @@ fn state_text(state: &Value) -> String {
     )];
     for turn in state["history"].as_array().into_iter().flatten() {
         let (asked, answered) = (text(&turn["prompt"]["message"]), &turn["response"]["value"]);
-        lines.push(format!("  {asked}  {}", neutral(&answered.to_string())));
+        lines.push(format!("  {asked}  {}", sanitize(&answered.to_string())));
     }
     if let Some(open) = state["currentPrompt"]["message"].as_str() {
-        lines.push(format!("  {}  …", neutral(open)));
+        lines.push(format!("  {}  …", sanitize(open)));
     }
     if state.get("result").is_some() {
-        let data = neutral(&state["result"]["data"].to_string());
+        let data = sanitize(&state["result"]["data"].to_string());
         lines.push(format!("  {}  {data}", text(&state["summary"])));
     }
     let metadata = &state["metadata"];
     if let Some(at) = time(&metadata["expiresAt"]) {
-        lines.push(format!("  Expires at {at} unless it is answered"));
+        lines.push(format!("  Expires at {at} unless answered"));
     }
     if let Some(at) = time(&metadata["endedAt"]) {
-        lines.push(format!("  Ended at {at}: {}", neutral(&ending(state))));
+        lines.push(format!("  Ended at {at}: {}", sanitize(&end_reason(state))));
     }
     lines.join("\n")
 }
 
-/// Why a session ended, in words.
-fn ending(state: &Value) -> String {
+/// Describes why a session ended.
+fn end_reason(state: &Value) -> String {
     let metadata = &state["metadata"];
     let error = &metadata["error"];
     match (state["state"].as_str(), error["name"].as_str(), error["limit"].as_str()) {
-        (Some("completed"), ..) => "it was completed".to_owned(),
+        (Some("completed"), ..) => "completed".to_owned(),
         (Some("cancelled"), ..) => match metadata["reason"].as_str() {
-            Some(reason) => format!("it was cancelled, {reason}"),
-            None => "it was cancelled".to_owned(),
+            Some(reason) => format!("cancelled, {reason}"),
+            None => "cancelled".to_owned(),
         },
         (_, Some("SESSION_EXPIRED"), Some("duration")) => {
-            "it expired, having taken longer than a conversation may altogether".to_owned()
+            "expired, longest session duration exceeded".to_owned()
         }
-        (_, Some("SESSION_EXPIRED"), _) => "it expired, since nobody answered in time".to_owned(),
+        (_, Some("SESSION_EXPIRED"), _) => "expired, no answer in time".to_owned(),
         (_, Some(name), _) => {
-            format!("it failed, {} ({name})", error["message"].as_str().unwrap_or_default())
+            format!("failed, {} ({name})", error["message"].as_str().unwrap_or_default())
         }
-        _ => "it failed".to_owned(),
+        _ => "failed".to_owned(),
     }
 }
 
-/// A point in time as people write it, in UTC.
+/// Formats a timestamp in UTC.
 fn time(millis: &Value) -> Option<String> {
     let time = DateTime::from_timestamp_millis(millis.as_i64()?)?;
     Some(time.format("%Y-%m-%d %H:%M:%S UTC").to_string())
@@ -281,18 +277,18 @@ fn time(millis: &Value) -> Option<String> {
 pub(crate) fn answer_text(result: &Value) -> String {
     if result["accepted"] == false {
         let validation = &result["validation"];
-        let text = |name: &str| neutral(validation[name].as_str().unwrap_or_default());
+        let text = |name: &str| sanitize(validation[name].as_str().unwrap_or_default());
         return format!("Not accepted: {}. {}", text("error"), text("suggestion"));
     }
     let next = &result["next"];
     if let Some(message) = next["prompt"]["message"].as_str() {
-        return format!("Accepted. Next: {}", neutral(message));
+        return format!("Accepted. Next: {}", sanitize(message));
     }
     match next["complete"]["summary"].as_str() {
         Some(summary) => {
-            neutral(&format!("Accepted. {summary}: {}", next["complete"]["result"]["data"]))
+            sanitize(&format!("Accepted. {summary}: {}", next["complete"]["result"]["data"]))
         }
-        None => "Accepted; it is at work.".to_owned(),
+        None => "Accepted; the session is processing.".to_owned(),
     }
 }
 
@@ -303,11 +299,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::store_of;
-    use crate::target::Spawn;
+    use crate::client::target::Spawn;
 
-    /// INT-098: the store of a server is known where its command line says which, and that it is ours.
+    /// INT-098: the store of an mcp-flow server is found on its command line.
     #[test]
-    fn the_store_of_a_server_is_found() {
+    fn the_store_is_found_on_the_command_line() {
         let spawn = |line: &str, folder: Option<&str>| {
             let mut words = line.split(' ').map(Into::into);
             let program = words.next().unwrap();
@@ -327,9 +323,9 @@ mod tests {
         }
     }
 
-    /// INT-123, INT-122: what is typed becomes what the question asks for.
+    /// INT-123, INT-122: a typed answer gets the type of the prompt.
     #[test]
-    fn answers_are_typed_as_people_do() {
+    fn answers_are_parsed_by_the_type_of_the_prompt() {
         let choice = json!({"type": "choice", "choices": [{"value": "1"}, {"value": 2}]});
         for (prompt, text, value) in [
             (json!({"type": "text"}), "42", json!("42")),
@@ -343,7 +339,7 @@ mod tests {
             (json!({"type": "custom"}), "{\"x\": 1}", json!({"x": 1})),
             (Value::Null, "x", json!("x")),
         ] {
-            assert_eq!(super::typed(&prompt, text), value, "{prompt} {text}");
+            assert_eq!(super::parse_answer(&prompt, text), value, "{prompt} {text}");
         }
     }
 }

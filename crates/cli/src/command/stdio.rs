@@ -1,4 +1,4 @@
-//! `mcp-flow stdio`: serve the program that started this one.
+//! `mcp-flow stdio`: serves the parent process over standard input and output.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -7,54 +7,54 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::observability::CallLog;
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{ConnectionEnd, Revision, ServerBuilder, VersionPolicy};
 
 use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
-use crate::offer::{Door, Offer};
-use crate::{guarded, log, workflows};
+use crate::log;
+use crate::server::offer::{Exposure, OfferOptions};
+use crate::server::{access, build, workflows};
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Stdio {
-    /// Whose rules to follow where documents disagree
-    #[arg(long, value_enum, default_value_t)]
+    /// Specification to follow
+    #[arg(long, value_enum, default_value_t, help_heading = "Protocol")]
     profile: Profile,
 
-    /// Answer requests strictly in the order they came
-    #[arg(long, conflicts_with = "max_concurrency")]
+    /// Process requests strictly in the order of their arrival
+    #[arg(long, conflicts_with = "max_concurrency", help_heading = "Protocol")]
     ordered: bool,
 
-    /// Configuration file (TOML). Command-line options take precedence
+    /// Configuration file (TOML); command-line options take precedence
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
     /// Write an audit log of all calls to this file
-    #[arg(long, value_name = "FILE")]
-    audit: Option<PathBuf>,
+    #[arg(long, alias = "audit", value_name = "FILE", help_heading = "Logging")]
+    audit_log: Option<PathBuf>,
 
     #[command(flatten)]
-    offer: Offer,
+    offer: OfferOptions,
 }
 
-/// Whose rules to follow where documents disagree.
+/// Specification to follow where documents disagree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// The official specification: negotiate the version, run calls at the same time
+    /// The MCP specification: negotiated version, concurrent calls
     #[default]
     Standard,
-    /// The workflowlookup document: exactly its version, replies in order
+    /// The workflowlookup specification: its version only, responses in order
     Workflowlookup,
 }
 
 impl Stdio {
     pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
-        log::follow(log, &file.log);
-        file.audit.file = self.audit.take().or(file.audit.file);
-        let principal = guarded::by_environment(&file)?;
+        log::apply(log, &file.log);
+        file.audit.file = self.audit_log.take().or(file.audit.file);
+        let principal = access::principal_from_environment(&file)?;
         self.offer = std::mem::take(&mut self.offer).or(file.offer.clone(), file.sessions.clone());
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
@@ -62,26 +62,14 @@ impl Stdio {
         let (server, workflows) = match self.builder(&file) {
             Ok(served) => served,
             Err(error) if self.profile == Profile::Workflowlookup => {
-                return workflows::refuse(&error);
+                return workflows::answer_with_startup_error(&error);
             }
             Err(error) => return Err(error),
         };
-        let server = match &self.config {
-            Some(_) => server.permissions(guarded::permissions(&file)),
-            None => server,
-        };
-        let server = match file.signing.signing()? {
-            Some(signing) => server.signing(signing),
-            None => server,
-        };
-        let audit = file.audit.open()?;
-        let server = server.observer(CallLog);
-        let server = match &audit {
-            Some(audit) => server.observer(audit.clone()),
-            None => server,
-        };
+        let permissions = self.config.as_ref().map(|_| access::permissions(&file));
+        let (server, audit) = build::configure(server, &file, permissions.as_ref())?;
         let server = server.build()?;
-        let _following = workflows::follow(&workflows, &server);
+        let _watching = workflows::watch_files(&workflows, &server);
         let ended = mcp_flow::stdio::run_as(&server, principal).context("stdio");
         if let Some(audit) = audit {
             audit.close();
@@ -97,8 +85,8 @@ impl Stdio {
     fn builder(&self, file: &File) -> anyhow::Result<(ServerBuilder, LookupTools)> {
         let strict = self.profile == Profile::Workflowlookup;
         if strict && self.offer.minimum_version.is_some() {
-            let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
-                            leave --minimum-version out, and offer.minimum_version of the file";
+            let conflict = "the workflowlookup profile supports only revision 2024-11-05; remove \
+                            --minimum-version, or offer.minimum_version from the file";
             Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
         let limits = |in_order| {
@@ -107,7 +95,7 @@ impl Stdio {
         };
         let (server, workflows) = match self.profile {
             Profile::Standard => {
-                let offered = self.offer.server(limits(self.ordered), Door::Single)?;
+                let offered = self.offer.server(limits(self.ordered), Exposure::SingleClient)?;
                 (offered.server, offered.workflows)
             }
             Profile::Workflowlookup => {
@@ -120,14 +108,14 @@ impl Stdio {
 }
 
 const TERMINAL_HELP: &str = "\
-mcp-flow stdio: an MCP server, waiting for one JSON-RPC message per line on standard input.
-It is meant to be started by an MCP client. To try it by hand, paste these lines:
+mcp-flow stdio: an MCP server that reads one JSON-RPC message per line from standard input.
+MCP clients start it. To try it by hand, paste these lines:
 
 {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{}}}
 {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}
 {\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"calculator.add\",\"arguments\":{\"a\":2,\"b\":3}}}
 
-ctrl-d ends it. For the other commands: mcp-flow --help
+Press ctrl-d to exit. See mcp-flow --help for other commands.
 ";
 
 #[cfg(test)]
@@ -138,9 +126,9 @@ mod tests {
     use crate::arguments::{Arguments, Command};
     use crate::configuration::File;
 
-    /// C-26: whoever needs the forms of seed 002 can have them.
+    /// C-26: the content format of seed 002 is an option.
     #[test]
-    fn the_form_of_content_can_be_chosen() {
+    fn the_content_format_is_an_option() {
         for (arguments, form) in [
             (&[][..], ContentForm::Official),
             (&["--content=official"], ContentForm::Official),
@@ -150,7 +138,7 @@ mod tests {
             let Arguments { command: Some(Command::Stdio(stdio)), .. } =
                 Arguments::try_parse_from(&arguments).unwrap()
             else {
-                panic!("{arguments:?} is not understood as stdio")
+                panic!("{arguments:?} is not parsed as stdio")
             };
             let (server, _) = stdio.builder(&File::default()).unwrap();
             assert_eq!(server.build().unwrap().content_form(), form);

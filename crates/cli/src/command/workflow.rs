@@ -1,4 +1,4 @@
-//! `mcp-flow workflow`: look at workflows, write them, check them, go through them.
+//! `mcp-flow workflow`: lists, validates, creates and runs workflows.
 
 mod conform;
 mod new;
@@ -14,82 +14,82 @@ use clap::Subcommand;
 use mcp_flow::workflow::{Library, LibraryEntry, incompatible, nearest};
 use serde_json::json;
 
+use crate::client::session_source::{SessionSource, SessionSourceOptions};
 use crate::exit::{Exit, Failure};
-use crate::place::{Place, Whereabouts};
-use crate::show::{self, Format, neutral, table};
-use crate::workflows::Directories;
+use crate::server::workflows::WorkflowDirectories;
+use crate::terminal::output::{self, Format, sanitize, table};
 
-/// List, show, check, write and go through workflows
+/// List, show, validate, create and run workflows
 #[derive(Debug, clap::Args)]
 pub(crate) struct Workflow {
     #[command(flatten)]
-    workflows: Directories,
+    workflows: WorkflowDirectories,
 
     #[command(flatten)]
-    place: Whereabouts,
+    source: SessionSourceOptions,
 
     #[command(subcommand)]
     action: Action,
 }
 
-/// What to do with them.
+/// Actions on workflows and runs.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List all workflows there are, and the files that are broken
+    /// List all workflows, and the files that are invalid
     List,
-    /// Show one as JSON
+    /// Show a workflow as JSON
     Show {
-        /// Which one
+        /// Workflow id
         id: String,
     },
-    /// Say what is wrong with files; exit 1 if they cannot be used
+    /// Validate workflow files; exits with 1 if one is invalid
     Validate {
-        /// Which files; of a directory, all in it
+        /// Workflow files, or directories of them
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Write a new workflow to start from, with comments
+    /// Create a workflow file from a template
     New {
-        /// What it is to be called
+        /// Id of the new workflow
         id: String,
-        /// Where to write it [default: workflows/ID.yaml]
+        /// File to write [default: workflows/ID.yaml]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Go through one yourself; the run is kept, so that it can be left and taken up again
+    /// Run a workflow in the terminal; an interrupted run can be resumed
     Run {
-        /// Which one
+        /// Workflow id
         id: String,
-        /// What is known of the task: name=value, the value JSON or plain text
+        /// Variables of the context; values are JSON or plain text
         #[arg(value_name = "NAME=VALUE")]
         context: Vec<String>,
     },
-    /// List runs, whoever goes through them
+    /// List all runs
     Runs,
-    /// Go on with a run yourself
+    /// Resume a run in the terminal
     Resume {
-        /// Which one
+        /// Run id
         run: String,
     },
-    /// End a run; what was done in it is kept
+    /// Cancel a run; its outputs are kept
     Cancel {
-        /// Which one
+        /// Run id
         run: String,
-        /// Why
+        /// Reason, kept with the run
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Write a run as Markdown, with all outputs
+    /// Export a run with all outputs as Markdown
     Export {
-        /// Which one
+        /// Run id
         run: String,
-        /// Where to write it [default: standard output]
+        /// File to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Try whether a server keeps to the workflowlookup document; exit 1 if not
+    /// Test a server against the workflowlookup specification; exits with 1 if a test fails
     Conform {
-        /// How it is started
+        /// Command that starts the server
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
@@ -98,7 +98,7 @@ enum Action {
 impl Workflow {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match &self.action {
-            Action::List => list(&self.workflows.library()?, self.place.format),
+            Action::List => list(&self.workflows.library()?, self.source.format),
             Action::Show { id } => show(&self.workflows.library()?, id),
             Action::Validate { files } => validate::run(files),
             Action::New { id, output } => new::run(id, output.clone()),
@@ -107,11 +107,12 @@ impl Workflow {
         }
     }
 
-    /// The commands about runs.
+    /// Runs the actions on runs.
     fn with_runs(&self) -> anyhow::Result<ExitCode> {
         let library = self.workflows.library()?;
-        let begins = matches!(self.action, Action::Run { .. });
-        let find = async |place: &Whereabouts| place.or_store(&library, begins).await;
+        let starts = matches!(self.action, Action::Run { .. });
+        let open =
+            async |options: &SessionSourceOptions| options.open_or_store(&library, starts).await;
         let interrupted = match &self.action {
             Action::Run { .. } | Action::Resume { .. } => {
                 "interrupted; the run is kept: see `mcp-flow workflow runs`"
@@ -121,23 +122,24 @@ impl Workflow {
             }
             _ => "interrupted",
         };
-        self.place.work(find, interrupted, async |place| self.act(place, &library).await)
+        let work = async |source: &SessionSource| self.act(source, &library).await;
+        self.source.run(open, interrupted, work)
     }
 
-    async fn act(&self, place: &Place, library: &Library) -> anyhow::Result<ExitCode> {
-        let again = self.place.again("mcp-flow workflow resume");
+    async fn act(&self, source: &SessionSource, library: &Library) -> anyhow::Result<ExitCode> {
+        let resume = self.source.command_line("mcp-flow workflow resume");
         match &self.action {
             Action::Run { id, context } => {
-                // A server has workflows of its own.
-                if place.is_at_rest() {
+                // A server has its own workflows.
+                if source.is_offline() {
                     find(library, id)?;
                 }
-                run::start(place, again, id, context).await
+                run::start(source, resume, id, context).await
             }
-            Action::Resume { run } => run::resume(place, again, run).await,
-            Action::Cancel { run, reason } => runs::cancel(place, run, reason.as_deref()).await,
-            Action::Export { run, output } => runs::export(place, run, output.as_deref()).await,
-            _ => runs::list(place, self.place.format).await,
+            Action::Resume { run } => run::resume(source, resume, run).await,
+            Action::Cancel { run, reason } => runs::cancel(source, run, reason.as_deref()).await,
+            Action::Export { run, output } => runs::export(source, run, output.as_deref()).await,
+            _ => runs::list(source, self.source.format).await,
         }
     }
 }
@@ -164,7 +166,7 @@ fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|one| json!({"file": one.path.display().to_string(), "reason": one.reason()}))
             .collect();
-        show::print_json(&json!({"workflows": workflows, "broken": broken}))?;
+        output::print_json(&json!({"workflows": workflows, "broken": broken}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let row = |entry: &LibraryEntry| {
@@ -173,24 +175,24 @@ fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
         vec![id, entry.origin.name().to_owned(), steps.to_string(), name]
     };
     let rows: Vec<_> = entries.iter().map(row).collect();
-    show::print(&table::write(&["workflow", "origin", "steps", "name"], &rows, format))?;
+    output::print(&table::write(&["workflow", "origin", "steps", "name"], &rows, format))?;
     for entry in &entries {
         if let Some(why) = incompatible(&entry.workflow) {
-            show::print(&neutral(&format!("cannot be used: {} {why}", entry.workflow.id)))?;
+            output::print(&sanitize(&format!("incompatible: {} {why}", entry.workflow.id)))?;
         }
     }
     for one in broken {
-        show::print(&neutral(&format!("broken: {}", one.report())))?;
+        output::print(&sanitize(&format!("invalid: {}", one.report())))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(library: &Library, id: &str) -> anyhow::Result<ExitCode> {
-    show::print(&serde_json::to_string_pretty(&*find(library, id)?)?)?;
+    output::print(&serde_json::to_string_pretty(&*find(library, id)?)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The workflow of this id; an error says which was probably meant, or what is wrong with its file.
+/// Finds a workflow. The error suggests a similar id, or explains what is wrong with its file.
 fn find(
     library: &Library,
     id: &str,
@@ -205,6 +207,6 @@ fn find(
     let near = nearest(id, entries.iter().map(|entry| &*entry.workflow.id));
     let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     let message =
-        format!("there is no workflow {id}{hint}. `mcp-flow workflow list` shows all there are");
+        format!("no workflow named {id}{hint}. `mcp-flow workflow list` lists all workflows");
     Err(Failure::new(Exit::Usage, message).into())
 }

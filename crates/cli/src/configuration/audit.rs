@@ -1,4 +1,4 @@
-//! `[audit]`: who called what, written down.
+//! `[audit]`: the audit log.
 
 use std::path::{Path, PathBuf};
 
@@ -6,47 +6,47 @@ use mcp_flow::observability::audit::{Audit, AuditError, OverflowPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problems, resolved};
+use super::{Problems, resolve_path};
 
-/// A log of who called what with which outcome, in which nothing can be changed unseen.
+/// Tamper-evident log of all calls with their principal and outcome.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AuditSection {
-    /// Where it is written. Without, nothing is.
+    /// Audit log file. Default: no audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<PathBuf>,
-    /// A file with a key, without which no line can be written that fits; made if it is not there.
+    /// File with the key that authenticates the lines; created if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_file: Option<PathBuf>,
-    /// What happens to calls when lines cannot be written as fast as they come.
+    /// Behaviour if calls arrive faster than they can be logged.
     pub(crate) when_full: WhenFull,
 }
 
-/// What happens to calls when lines cannot be written as fast as they come.
+/// Behaviour if calls arrive faster than they can be logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum WhenFull {
-    /// They wait, so that nothing happens that is not written down.
+    /// Calls wait, so that every call is logged.
     #[default]
     Wait,
-    /// They go on, and a line says how many are missing.
+    /// Calls continue, and a line says how many are missing.
     Drop,
 }
 
 impl AuditSection {
     pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.file.is_none() && self.key_file.is_some() {
-            let problem = "audit.key_file is of no use without audit.file";
+            let problem = "audit.key_file requires audit.file";
             problems.add(&["audit", "key_file"], problem);
         }
     }
 
     pub(super) fn resolve(&mut self, folder: &Path) {
         let paths = [&mut self.file, &mut self.key_file];
-        paths.into_iter().flatten().for_each(|path| resolved(path, folder));
+        paths.into_iter().flatten().for_each(|path| resolve_path(path, folder));
     }
 
-    /// Opens the log, if there is to be one.
+    /// Opens the audit log; none if it is not configured.
     pub(crate) fn open(&self) -> Result<Option<Audit>, AuditError> {
         let full = match self.when_full {
             WhenFull::Wait => OverflowPolicy::Reject,

@@ -1,4 +1,4 @@
-//! `[identity]`: who is let in.
+//! `[identity]`: authentication of clients.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,91 +6,89 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problems, resolved};
+use super::{Problems, resolve_path};
 
-/// Who is let in, and by which credentials. Without any, everyone on this machine is `local`.
+/// Authentication of clients. Without credentials, everyone on this machine is `local`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct IdentitySection {
-    /// Whether everyone is let in without credentials, even where others can reach the server.
+    /// Accept clients without credentials, even on a public address.
     pub(crate) anonymous: bool,
-    /// A file of tokens, one `name:token` a line.
+    /// File of bearer tokens, one `name:token` per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Tokens that are known by their hashes, by files or by environment variables.
+    /// Bearer tokens by hash, file or environment variable.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tokens: Vec<TokenEntry>,
-    /// Authorization servers whose tokens (JWT) are accepted, by a name of one's own choosing.
+    /// Authorization servers whose access tokens (JWT) are accepted, by a name of your choice.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) issuers: BTreeMap<String, IssuerEntry>,
-    /// Principals that are not let in, whatever their token; live connections of theirs are closed.
+    /// Principals to reject whatever their token; their open connections are closed.
     pub(crate) denied: Vec<String>,
 }
 
-/// A token and whom it stands for. Exactly one of `sha256`, `token_file` and `token_env` says it.
+/// Bearer token of a principal. Exactly one of `sha256`, `token_file` and `token_env` is set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TokenEntry {
-    /// The principal it stands for.
+    /// Principal that the token authenticates.
     pub(crate) name: String,
-    /// The SHA-256 of the token, in hexadecimal digits; `mcp-flow config token` makes both.
+    /// SHA-256 of the token in hexadecimal; `mcp-flow config token` generates both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sha256: Option<String>,
-    /// A file that holds the token and nothing else.
+    /// File that contains only the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The environment variable that holds the token.
+    /// Environment variable with the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_env: Option<String>,
-    /// The scopes it has.
+    /// Scopes of the token.
     pub(crate) scopes: Vec<String>,
-    /// When it ends, such as `2027-01-31T00:00:00Z`; never, if nothing is said.
+    /// Expiry, for example `2027-01-31T00:00:00Z`. Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<String>,
 }
 
-/// An authorization server whose tokens are accepted.
+/// Authorization server whose access tokens are accepted.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IssuerEntry {
-    /// What its tokens say in `iss`, and where clients find it.
+    /// Issuer URL: the `iss` claim of its tokens, announced to clients.
     pub(crate) issuer: String,
-    /// What its tokens must say in `aud`, one of these: where clients find this server, such as
-    /// `https://flow.example/mcp`.
+    /// Accepted `aud` claims: the URL of this server, for example `https://flow.example/mcp`.
     pub(crate) audience: Vec<String>,
-    /// Where its keys are.
+    /// URL of its key set (JWKS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_url: Option<String>,
-    /// The file its keys are in, in place of `jwks_url`.
+    /// File with its key set, instead of `jwks_url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_file: Option<PathBuf>,
-    /// A PEM file with the certificates that are trusted when its keys are fetched.
+    /// PEM file with the certificate authorities to trust for `jwks_url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_certificates: Option<PathBuf>,
-    /// The algorithms that are accepted; all of them have public keys.
+    /// Accepted signature algorithms.
     #[serde(default = "algorithms")]
     pub(crate) algorithms: Vec<Algorithm>,
-    /// The claim that names the principal, whose full name is `NAME:CLAIM`.
+    /// Claim with the principal's name. The full name is `ISSUER:CLAIM`, with this entry's name first.
     #[serde(default = "principal_claim")]
     pub(crate) principal_claim: String,
-    /// The claim with the scopes: a text with spaces between, or a list.
+    /// Claim with the scopes: a space-separated string, or a list.
     #[serde(default = "scope_claim")]
     pub(crate) scope_claim: String,
-    /// Scopes without which a token is not enough; clients are told to ask for them.
+    /// Scopes that every token needs; announced to clients.
     #[serde(default)]
     pub(crate) required_scopes: Vec<String>,
-    /// How many seconds clocks may differ.
+    /// Allowed clock difference, in seconds.
     #[serde(default = "leeway")]
     #[schemars(range(max = 600))]
     pub(crate) leeway_seconds: u64,
-    /// After how many seconds the keys are fetched again.
+    /// Seconds until the key set is fetched again.
     #[serde(default = "refresh")]
     #[schemars(range(min = 10))]
     pub(crate) refresh_seconds: u64,
 }
 
-/// How tokens may be signed. Secrets that both sides know are no choice: whoever checks such a
-/// token could also make it.
+/// Signature algorithm. Shared secrets (HS256) are not supported: a verifier could forge tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub(crate) enum Algorithm {
     RS256,
@@ -105,14 +103,15 @@ pub(crate) enum Algorithm {
 }
 
 impl IdentitySection {
-    /// Whether there are credentials to ask for.
+    /// Returns whether authentication is enabled.
     pub(crate) fn is_configured(&self) -> bool {
         self.token_file.is_some() || !self.tokens.is_empty() || !self.issuers.is_empty()
     }
 
     pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.anonymous && self.is_configured() {
-            let problem = "identity.anonymous lets everyone in, so no tokens can be asked for";
+            let problem =
+                "identity.anonymous disables authentication; remove it, or the tokens and issuers";
             problems.add(&["identity", "anonymous"], problem);
         }
         for (index, token) in self.tokens.iter().enumerate() {
@@ -135,7 +134,7 @@ impl IdentitySection {
             issuer.jwks_file.as_mut().into_iter().chain(issuer.jwks_certificates.as_mut())
         });
         let paths = self.token_file.iter_mut().chain(tokens).chain(keys);
-        paths.for_each(|path| resolved(path, folder));
+        paths.for_each(|path| resolve_path(path, folder));
     }
 }
 
@@ -144,7 +143,7 @@ impl TokenEntry {
         mcp_flow::identity::check_name(&self.name).map_err(str::to_owned)?;
         let ways = [self.sha256.is_some(), self.token_file.is_some(), self.token_env.is_some()];
         if ways.into_iter().filter(|way| *way).count() != 1 {
-            return Err("say exactly one of sha256, token_file and token_env".to_owned());
+            return Err("set exactly one of sha256, token_file and token_env".to_owned());
         }
         Ok(())
     }
@@ -154,15 +153,15 @@ impl IssuerEntry {
     fn check(&self, name: &str) -> Result<(), String> {
         mcp_flow::identity::check_name(name).map_err(str::to_owned)?;
         if self.jwks_url.is_some() == self.jwks_file.is_some() {
-            return Err("say where its keys are: jwks_url or jwks_file".to_owned());
+            return Err("set either jwks_url or jwks_file".to_owned());
         }
         if self.audience.is_empty() {
-            let problem = "say in `audience` where clients find this server; tokens made for \
-                           others must not be good here";
+            let problem = "set `audience` to the URL of this server, so that tokens for other \
+                           servers are rejected";
             return Err(problem.to_owned());
         }
         if self.algorithms.is_empty() {
-            return Err("name at least one algorithm".to_owned());
+            return Err("set at least one algorithm".to_owned());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `[limits]`: how much clients may ask of the server.
+//! `[limits]`: resource limits for clients.
 
 use std::time::Duration;
 
@@ -8,89 +8,85 @@ use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
-/// Bounds on what clients can make the server hold or do. A change counts for connections that are
-/// opened after it.
+/// Resource limits for clients. A change applies to new connections.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsSection {
     /// Longest message accepted, in bytes.
     #[schemars(range(min = 1024))]
     pub(crate) frame_bytes: usize,
-    /// Calls of one connection running at the same time; one means strictly in order.
+    /// Concurrent calls per connection; 1 runs them strictly in order.
     #[schemars(range(min = 1, max = 65_536))]
     pub(crate) concurrency: usize,
-    /// Longest result, in bytes.
+    /// Longest tool result, in bytes.
     #[schemars(range(min = 1024))]
     pub(crate) result_bytes: usize,
-    /// Longest result that is sent in a message where it could also be fetched beside, in bytes.
+    /// Longest result that is sent inline rather than as a download, in bytes.
     pub(crate) inline_bytes: usize,
-    /// Bytes of replies that wait to be sent before no further call is started.
+    /// Bytes of unsent responses from which no further call is started.
     #[schemars(range(min = 1024))]
     pub(crate) outbound_bytes: usize,
     /// Messages in one batch.
     #[schemars(range(min = 1))]
     pub(crate) batch: usize,
-    /// How many seconds one call may run.
+    /// Longest duration of a call, in seconds.
     #[schemars(range(min = 1))]
     pub(crate) call_seconds: u64,
-    /// How many seconds a person or a model behind the client may take to answer.
+    /// Longest wait for an answer of the client's user or model, in seconds.
     #[schemars(range(min = 1))]
     pub(crate) answer_seconds: u64,
-    /// Subscriptions of one client that may be open at once.
+    /// Open subscriptions per client.
     pub(crate) subscriptions: usize,
-    /// Resources that one connection may be subscribed to.
+    /// Resource subscriptions per connection.
     pub(crate) resource_subscriptions: usize,
-    /// Entries on one page of a list.
+    /// Entries per page of a list.
     #[schemars(range(min = 1))]
     pub(crate) page: usize,
-    /// How many requests a second a principal may send in the long run, by all of its connections;
-    /// 0 for any number. If nothing is said: 200 where others can reach the server, any number
-    /// elsewhere.
+    /// Rate limit per principal, in requests per second; 0 disables it. Default: 200 on a public
+    /// address, otherwise 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub(crate) requests_per_second: Option<f64>,
-    /// How many requests a principal may send at once, after a pause.
+    /// Burst of the rate limit per principal, in requests.
     #[schemars(range(min = 1))]
     pub(crate) request_burst: u32,
-    /// How many requests a second a connection may take in the long run; 0 for any
-    /// number. If nothing is said: 100 where others can reach the server, any number elsewhere.
+    /// Rate limit per connection, in requests per second; 0 disables it. Default: 100 on a public
+    /// address, otherwise 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub(crate) session_requests_per_second: Option<f64>,
-    /// How many requests a connection may take at once, after a pause.
+    /// Burst of the rate limit per connection, in requests.
     #[schemars(range(min = 1))]
     pub(crate) session_request_burst: u32,
-    /// Bytes that all clients together may make the server hold; past it requests are refused.
+    /// Bytes of memory held for all clients together; above it requests are rejected.
     #[schemars(range(min = 1_048_576))]
     pub(crate) memory_bytes: usize,
-    /// Connections by HTTP and WebSocket; more are refused. Counts from the start.
+    /// HTTP and WebSocket connections; more are rejected. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) connections: usize,
-    /// Connections by WebTransport; more are refused. Counts from the start.
+    /// WebTransport connections; more are rejected. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) webtransport_connections: usize,
-    /// Sessions by HTTP; past it those that have been idle longest are ended. Counts from the start.
+    /// HTTP sessions; above it the longest idle ones are ended. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) sessions: usize,
-    /// How many seconds a session by HTTP lives that nobody uses and that has no stream open. Counts
-    /// from the start.
+    /// Idle timeout of an HTTP session without an open stream, in seconds. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) session_idle_seconds: u64,
-    /// How many seconds a result that is fetched beside waits for that. Counts from the start.
+    /// Lifetime of a download link, in seconds. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) download_seconds: u64,
-    /// Execution streams of one WebTransport session. Counts from the start.
+    /// Execution streams per WebTransport session. Needs a restart.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) streams: u32,
-    /// How many seconds a client may take to shake hands, or to send the head of a request. Counts
-    /// from the start.
+    /// Timeout for a handshake and for a request head, in seconds. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) head_seconds: u64,
-    /// How many seconds a client may take to send the next piece of a body. Counts from the start.
+    /// Timeout for the next part of a request body, in seconds. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) body_seconds: u64,
-    /// How many seconds a quiet stream or WebSocket waits before it shows that it is alive; a client
-    /// of a WebSocket that says nothing for three times as long is gone. Counts from the start.
+    /// Interval of keep-alives on idle streams and WebSockets, in seconds. A WebSocket client that is
+    /// silent for three intervals is disconnected. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) keep_alive_seconds: u64,
 }
@@ -138,11 +134,11 @@ impl LimitsSection {
         for (key, _) in
             rates.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| !is_rate(rate)))
         {
-            problems.add(&["limits", key], format!("limits.{key} must be a number from 0"));
+            problems.add(&["limits", key], format!("limits.{key} must be 0 or more"));
         }
     }
 
-    /// What counts from the start only.
+    /// Returns the limits that need a restart.
     pub(super) fn fixed(&self) -> [(String, serde_json::Value); 9] {
         [
             ("limits.connections".to_owned(), self.connections.into()),
@@ -157,7 +153,7 @@ impl LimitsSection {
         ]
     }
 
-    /// What the HTTP transports keep to.
+    /// Converts to the options of the HTTP transports.
     pub(crate) fn http(&self) -> http::Options {
         http::Options {
             max_connections: self.connections,
@@ -171,7 +167,7 @@ impl LimitsSection {
         }
     }
 
-    /// What WebTransport keeps to.
+    /// Converts to the options of WebTransport.
     pub(crate) fn webtransport(&self) -> webtransport::Options {
         webtransport::Options {
             max_connections: self.webtransport_connections,
@@ -181,12 +177,12 @@ impl LimitsSection {
         }
     }
 
-    /// The same as the server takes them. Bounds that make no sense are moved to one that does.
+    /// Converts to the limits of the server. Values out of range are clamped.
     ///
-    /// How often clients may ask is bounded by itself only where others can reach the server.
-    pub(crate) fn limits(&self, drain_seconds: u64, is_open: bool) -> Limits {
-        let rate = |said: Option<f64>, open: f64, burst: u32| {
-            let per_second = said.unwrap_or(if is_open { open } else { 0.0 });
+    /// Rate limits have a default on public addresses only.
+    pub(crate) fn limits(&self, drain_seconds: u64, is_public: bool) -> Limits {
+        let rate = |configured: Option<f64>, default: f64, burst: u32| {
+            let per_second = configured.unwrap_or(if is_public { default } else { 0.0 });
             (per_second > 0.0).then_some(Rate { burst: burst.max(1), per_second })
         };
         Limits {

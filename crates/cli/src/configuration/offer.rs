@@ -1,48 +1,47 @@
-//! `[offer]`: what is served.
+//! `[offer]`: tools, resources, workflows and sessions that a server offers.
 
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problems, resolved};
-use crate::offer::{Form, Spelling, handshake_revision};
-use crate::store::StoreUrl;
+use super::{Problems, resolve_path};
+use crate::server::offer::{ContentStyle, ToolNameStyle, handshake_revision};
+use crate::server::store::StoreUrl;
 
-/// What is served, by `serve` and by `stdio`.
+/// Content that `serve` and `stdio` offer.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OfferSection {
-    /// Directories whose files are resources, and read by the tool `read_file`.
+    /// Directories whose files are served as resources and with the tool `read_file`.
     pub(crate) roots: Vec<PathBuf>,
-    /// Directories of workflows, besides the usual ones; later ones win.
+    /// Directories of workflow files besides the default ones; later ones take precedence.
     pub(crate) workflows: Vec<PathBuf>,
-    /// Where conversations are kept: `redb:PATH`, or `memory:` to lose them at the end.
+    /// Session store: `redb:PATH`, or `memory:` to lose sessions on exit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub(crate) store: Option<StoreUrl>,
-    /// Whether clients carry their conversations in signed tokens, and nothing is kept here.
+    /// Keep no sessions: clients carry them in sealed tokens.
     pub(crate) stateless: bool,
-    /// With `stateless`: whether one number is kept in `store` for each conversation, to refuse old
-    /// tokens.
+    /// With `stateless`: reject replayed tokens, by one counter per session in `store`.
     pub(crate) replay_guard: bool,
-    /// Whether the built-in example tools, prompts and flows are served.
+    /// Serve the built-in example tools, prompts and flows.
     pub(crate) examples: bool,
-    /// Whether flows hold conversations; otherwise they are tools that need every value upfront.
+    /// Serve flows with sessions; otherwise they are tools that take all values up front.
     pub(crate) interaction: bool,
-    /// How many answers a second one conversation takes, and twice as many at once; 0 for any number.
-    /// If nothing is said, 10 where others can reach the server and any number elsewhere.
+    /// Rate limit for answers to one session per second, with bursts of twice as many; 0 disables
+    /// it. Default: 10 on a public address, otherwise 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answers_per_second: Option<u32>,
-    /// The oldest protocol revision that is spoken; clients that need an older one are refused.
+    /// Oldest MCP protocol revision to accept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) minimum_version: Option<String>,
-    /// How many seconds the end of a conversation is remembered, for who asks for its result again.
+    /// Seconds for which the result of an ended session can be fetched again.
     pub(crate) remembered_seconds: u64,
-    /// Under which names tools are listed.
-    pub(crate) tool_names: Spelling,
-    /// Whose way of writing images, links and embedded resources to follow.
-    pub(crate) content: Form,
+    /// Style of tool names in lists.
+    pub(crate) tool_names: ToolNameStyle,
+    /// Wire format of images, links and embedded resources.
+    pub(crate) content: ContentStyle,
 }
 
 impl Default for OfferSection {
@@ -58,8 +57,8 @@ impl Default for OfferSection {
             answers_per_second: None,
             minimum_version: None,
             remembered_seconds: 5 * 60,
-            tool_names: Spelling::default(),
-            content: Form::default(),
+            tool_names: ToolNameStyle::default(),
+            content: ContentStyle::default(),
         }
     }
 }
@@ -78,6 +77,6 @@ impl OfferSection {
             _ => None,
         };
         let paths = self.roots.iter_mut().chain(&mut self.workflows).chain(store);
-        paths.for_each(|path| resolved(path, folder));
+        paths.for_each(|path| resolve_path(path, folder));
     }
 }

@@ -1,38 +1,38 @@
-//! `[[permissions]]`: who may use what.
+//! `[[permissions]]`: authorization rules.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
-/// One rule: whom it is for, and what it gives them. What several rules give adds up.
+/// Authorization rule. What several rules grant is added up.
 ///
-/// In every list `*` stands for any characters, and what begins with `!` is taken out again.
+/// In every list `*` matches any characters, and a name that begins with `!` is excluded.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PermissionRule {
-    /// For principals of these names, such as `ada`, `corp:*` or `*` for all.
+    /// Principals the rule applies to, for example `ada`, `corp:*` or `*` for all.
     pub(crate) principals: Vec<String>,
-    /// For everyone whose token has one of these scopes.
+    /// Scopes the rule applies to: one of them in the token is enough.
     pub(crate) scopes: Vec<String>,
-    /// Tools that may be seen and called, by name.
+    /// Names of tools that may be listed and called.
     pub(crate) tools: Vec<String>,
-    /// Resources and templates that may be seen, read and subscribed to, by URI.
+    /// URIs of resources and templates that may be listed, read and subscribed to.
     pub(crate) resources: Vec<String>,
-    /// Prompts that may be seen and used, by name.
+    /// Names of prompts that may be listed and used.
     pub(crate) prompts: Vec<String>,
-    /// Flows that may be seen and started, and whose sessions may be used, by name.
+    /// Names of flows that may be listed and started, and whose sessions may be used.
     pub(crate) flows: Vec<String>,
-    /// Whether sessions of others, traffic and figures may be seen.
+    /// Grants the admin tools: all sessions, traffic and statistics.
     pub(crate) admin: bool,
-    /// Whether `/metrics` may be read, which admins always may.
+    /// Grants `/metrics`, which admins always have.
     pub(crate) metrics: bool,
 }
 
 impl PermissionRule {
     pub(super) fn check(&self, index: usize, problems: &mut Problems<'_>) {
         if self.principals.is_empty() && self.scopes.is_empty() {
-            let problem = "say whom it is for, in `principals` or `scopes`";
+            let problem = "set `principals` or `scopes`";
             let problem = format!("permissions, rule {}: {problem}", index + 1);
             problems.add(&["permissions", &index.to_string()], problem);
         }

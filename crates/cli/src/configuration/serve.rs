@@ -1,4 +1,4 @@
-//! `[serve]`: where to listen, and how to be found there.
+//! `[serve]`: addresses, TLS, hosts and origins of `mcp-flow serve`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,40 +6,40 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problems, resolved};
+use super::{Problems, resolve_path};
 
-/// Where `mcp-flow serve` listens, and how it presents itself.
+/// Addresses, TLS, hosts and origins of `mcp-flow serve`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ServeSection {
-    /// The address for HTTP (TCP) and WebTransport (UDP); port 0 picks a free one.
+    /// Address for HTTP (TCP) and WebTransport (UDP); port 0 selects a free one.
     pub(crate) listen: SocketAddr,
-    /// Whether an address that others can reach may be served without encryption and identity.
+    /// Allow a public address without TLS and authentication.
     pub(crate) insecure: bool,
-    /// The certificate chain, in PEM; it may be renewed while running.
+    /// PEM file with the certificate chain; reloaded when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_certificate: Option<PathBuf>,
-    /// The private key of the certificate, in PEM.
+    /// PEM file with the private key of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Host names answered to besides those of this machine.
+    /// Host names to accept besides those of this machine.
     pub(crate) hosts: Vec<String>,
-    /// Origins whose pages may speak to the server from a browser, such as `https://app.example`.
+    /// Web origins that may access the server from a browser, for example `https://app.example`.
     pub(crate) allow_origins: Vec<String>,
-    /// Where clients find the server, if that is not the host they name.
+    /// Public URL of the server, for download links behind a proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public_url: Option<String>,
-    /// Whether the console is served at `/`.
+    /// Serve the web console at `/`.
     pub(crate) console: bool,
-    /// Whether the UDP port is opened for WebTransport.
+    /// Serve WebTransport on the UDP port.
     pub(crate) webtransport: bool,
-    /// A TCP address that is served one message per line, too.
+    /// Address for newline-delimited JSON over TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcp: Option<SocketAddr>,
-    /// The path of a Unix socket that is served one message per line, too.
+    /// Path of a Unix socket for newline-delimited JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unix: Option<PathBuf>,
-    /// How many seconds running calls may take to finish once the server is asked to end.
+    /// Seconds that running calls have to finish after a stop signal.
     #[schemars(range(min = 0, max = 86_400))]
     pub(crate) drain_seconds: u64,
 }
@@ -67,11 +67,11 @@ impl ServeSection {
     pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             let given = if self.tls_key.is_some() { "tls_key" } else { "tls_certificate" };
-            let problem = "serve.tls_certificate and serve.tls_key belong together";
+            let problem = "set both serve.tls_certificate and serve.tls_key";
             problems.add(&["serve", given], problem);
         }
         if self.drain_seconds > LONGEST_DRAIN {
-            let problem = format!("serve.drain_seconds may be {LONGEST_DRAIN} at most");
+            let problem = format!("serve.drain_seconds must be at most {LONGEST_DRAIN}");
             problems.add(&["serve", "drain_seconds"], problem);
         }
         for (index, text) in self.allow_origins.iter().enumerate() {
@@ -84,23 +84,23 @@ impl ServeSection {
 
     pub(super) fn resolve(&mut self, folder: &Path) {
         let paths = [&mut self.tls_certificate, &mut self.tls_key, &mut self.unix];
-        paths.into_iter().flatten().for_each(|path| resolved(path, folder));
+        paths.into_iter().flatten().for_each(|path| resolve_path(path, folder));
     }
 
-    /// The addresses that others might reach.
-    pub(crate) fn open_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+    /// Returns the addresses that other machines may reach.
+    pub(crate) fn public_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let all = [Some(self.listen), self.tcp].into_iter().flatten();
         all.filter(|address| !address.ip().is_loopback())
     }
 }
 
-/// Origins are compared as browsers send them, so anything else would never match.
+/// Parses an origin in the form that browsers send, since no other would ever match.
 pub(crate) fn origin(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']);
     match host {
         Some(host) if is_host(host) => Ok(text.to_owned()),
-        _ => Err("write scheme, host and port as a browser does: https://app.example:8443".into()),
+        _ => Err("use scheme, host and port, for example https://app.example:8443".into()),
     }
 }
 
@@ -108,9 +108,9 @@ const LONGEST_DRAIN: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {
-    /// MCP-049: an origin that no browser would send is a mistake, and no wildcard lets all in.
+    /// MCP-049: an origin that no browser sends is rejected, and there is no wildcard.
     #[test]
-    fn origins_are_written_as_browsers_do() {
+    fn origins_have_the_form_that_browsers_send() {
         for good in ["https://app.example", "http://localhost:5173", "http://[::1]:80"] {
             assert_eq!(super::origin(good).as_deref(), Ok(good));
         }

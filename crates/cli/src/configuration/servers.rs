@@ -1,4 +1,4 @@
-//! Servers by name: of our own file, and of the files other hosts keep.
+//! Servers by name, from our own file and from the files of other MCP hosts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,226 +8,228 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::File;
-use crate::approval::{Approvals, ModelEntry};
+use super::{File, json_problem};
+use crate::client::approval::{ApprovalPolicies, ModelEntry};
+use crate::client::target::{Address, Spawn, Target, is_address};
 use crate::exit::{Exit, Failure};
-use crate::target::{Address, Spawn, Target, is_address};
 
-/// The servers that can be called by name.
+/// Configuration of client commands: named servers, their policies, and models.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Configuration {
-    servers: BTreeMap<String, (Entry, PathBuf)>,
-    /// What all servers may do.
-    policies: Approvals,
-    /// The models servers may ask for.
+pub(crate) struct ClientConfiguration {
+    servers: BTreeMap<String, (ServerEntry, PathBuf)>,
+    /// Policies for all servers.
+    policies: ApprovalPolicies,
+    /// Models that servers may use for sampling.
     pub(crate) models: BTreeMap<String, ModelEntry>,
-    looked_in: Vec<PathBuf>,
+    files: Vec<PathBuf>,
 }
 
-/// A server as hosts write it down: by its address or by the command that starts it. `${NAME}` in
-/// any value stands for an environment variable.
+/// Server by its address, or by the command that starts it. `${NAME}` in any value is replaced by an
+/// environment variable.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Entry {
-    /// Its address.
+pub(crate) struct ServerEntry {
+    /// Address of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// Headers to send with every request.
+    /// Headers for every request.
     headers: BTreeMap<String, String>,
-    /// The program that is the server.
+    /// Program that is started as the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
-    /// The arguments of the program.
+    /// Arguments of the program.
     args: Vec<String>,
     /// Environment variables of the program.
     env: BTreeMap<String, String>,
-    /// The folder the program runs in.
+    /// Working directory of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     cwd: Option<String>,
-    /// What it may do here; what is not said here is as for all servers.
-    policies: Approvals,
+    /// Approval policies for this server; missing ones are those for all servers.
+    policies: ApprovalPolicies,
 }
 
-/// Whose word a file is. Only the user says what servers may do and which models they may ask:
-/// a folder that was downloaded cannot allow itself anything.
+/// Owner of a file. Only the user's own file sets policies and models: a downloaded project must not
+/// grant itself permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Owner {
     User,
-    Folder,
+    Project,
 }
 
-impl Configuration {
-    /// Reads one file, or the usual ones: `mcp-flow/config.toml` of the user, then `.mcp.json` of
-    /// this folder, which adds names and takes none over.
+impl ClientConfiguration {
+    /// Reads one file, or the default ones: the user's `mcp-flow/config.toml`, then `.mcp.json` of the
+    /// current directory, which adds names and overrides none.
     pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut configuration = Self::default();
         if let Some(file) = file {
-            configuration.add(file, Standing::User)?;
+            configuration.add(file, Owner::User)?;
             return Ok(configuration);
         }
-        for (file, standing) in usual_files() {
+        for (file, owner) in default_files() {
             if file.is_file() {
-                configuration.add(&file, standing)?;
+                configuration.add(&file, owner)?;
             } else {
-                configuration.looked_in.push(file);
+                configuration.files.push(file);
             }
         }
         Ok(configuration)
     }
 
-    fn add(&mut self, file: &Path, standing: Standing) -> anyhow::Result<()> {
+    fn add(&mut self, file: &Path, owner: Owner) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(file);
-        let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
         let File { servers, policies, models, .. } = parse(&text).map_err(|problem| {
             let message = format!(
-                "{} is no configuration: {problem}. Servers are in `mcpServers` (JSON) or \
-                 [servers.NAME] (TOML), each with `url` or `command`",
+                "{}: {problem}. Define servers in `mcpServers` (JSON) or [servers.NAME] (TOML), each \
+                 with `url` or `command`",
                 file.display()
             );
             Failure::new(Exit::Usage, message)
         })?;
         for (name, mut entry) in servers {
-            if standing == Standing::Folder {
-                entry.policies = Approvals::default();
+            if owner == Owner::Project {
+                entry.policies = ApprovalPolicies::default();
             }
             self.servers.entry(name).or_insert_with(|| (entry, file.to_owned()));
         }
-        if standing == Standing::User {
+        if owner == Owner::User {
             (self.policies, self.models) = (policies, models);
         }
-        self.looked_in.push(file.to_owned());
+        self.files.push(file.to_owned());
         Ok(())
     }
 
-    /// What a server may do, by its name if it has one here.
-    pub(crate) fn approvals(&self, name: Option<&str>) -> Approvals {
+    /// Returns the policies for a server, by its name if it has one.
+    pub(crate) fn approvals(&self, name: Option<&str>) -> ApprovalPolicies {
         let own = name.and_then(|name| self.servers.get(name)).map(|(entry, _)| &entry.policies);
         own.cloned().unwrap_or_default().or(&self.policies)
     }
 
-    /// A server by its name.
+    /// Finds a server by its name.
     pub(crate) fn find(&self, name: &str) -> anyhow::Result<Target> {
         let Some((entry, file)) = self.servers.get(name) else {
-            let files: Vec<_> =
-                self.looked_in.iter().map(|file| file.display().to_string()).collect();
+            let files: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
             let names: Vec<_> = self.servers.keys().map(String::as_str).collect();
             let names = match names.is_empty() {
-                true => "which name none".to_owned(),
-                false => format!("which name {}", names.join(", ")),
+                true => "no server is defined there".to_owned(),
+                false => format!("the servers there are {}", names.join(", ")),
             };
             let message = format!(
-                "no server is called {name:?} in {}, {names}. An address begins with http://, \
-                 https://, ws:// or wss://",
+                "no server named {name:?} in {}; {names}. An address starts with http://, https://, \
+                 ws:// or wss://",
                 files.join(" and ")
             );
             return Err(Failure::new(Exit::Usage, message).into());
         };
         entry.target(|variable| std::env::var(variable).ok()).map_err(|problem| {
-            let message = format!("the server {name:?} in {}: {problem}", file.display());
+            let message = format!("server {name:?} in {}: {problem}", file.display());
             Failure::new(Exit::Usage, message).into()
         })
     }
 }
 
-impl Entry {
-    /// Values of headers and of the environment may be secrets; names are not.
+impl ServerEntry {
+    /// Hides the values of headers and environment variables, which may be secrets.
     pub(super) fn hide_secrets(&mut self) {
         let values = self.headers.values_mut().chain(self.env.values_mut());
         values.for_each(|value| "(hidden)".clone_into(value));
     }
 
     fn target(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, String> {
-        let filled = |text: &String| fill(text, &variable);
+        let expand = |text: &String| expand_variables(text, &variable);
         let all = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
-            map.iter().map(|(name, value)| Ok((name.clone(), filled(value)?))).collect()
+            map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect()
         };
         match (&self.url, &self.command) {
             (Some(url), None) => {
-                let url = filled(url)?;
+                let url = expand(url)?;
                 if !is_address(&url) {
-                    return Err(format!("{url} is no address"));
+                    return Err(format!("{url} is not a server address"));
                 }
                 Ok(Target::Address(Address { url, headers: all(&self.headers)? }))
             }
             (None, Some(command)) => {
-                let arguments: Result<Vec<_>, _> = self.args.iter().map(filled).collect();
+                let arguments: Result<Vec<_>, _> = self.args.iter().map(expand).collect();
                 Ok(Target::Command(Spawn {
-                    program: filled(command)?.into(),
+                    program: expand(command)?.into(),
                     arguments: arguments?.into_iter().map(Into::into).collect(),
                     environment: all(&self.env)?,
-                    folder: self.cwd.as_ref().map(filled).transpose()?,
+                    folder: self.cwd.as_ref().map(expand).transpose()?,
                 }))
             }
-            _ => Err("it needs either `url` or `command`".to_owned()),
+            _ => Err("set either `url` or `command`".to_owned()),
         }
     }
 }
 
-/// What is in a file: TOML of our own, or the JSON of other hosts, which has nothing but servers.
+/// Parses a file: our own TOML, or the JSON of other MCP hosts, of which only servers are read.
 fn parse(text: &str) -> Result<File, String> {
     if !text.trim_start().starts_with('{') {
         return File::parse(text);
     }
-    let mut file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut file: Value = serde_json::from_str(text).map_err(|error| json_problem(&error))?;
     let names = ["servers", "mcpServers", "mcp_servers"];
     let Some(name) = names.into_iter().find(|name| file.get(*name).is_some()) else {
         return Ok(File::default());
     };
     let mut servers = file[name].take();
-    // Other hosts know more of a server than is of use here.
+    // Other hosts have more keys than are used here.
     for entry in servers.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
         if let Value::Object(members) = entry {
             members.retain(|name, _| KNOWN.contains(&name.as_str()));
         }
     }
-    let servers = serde_json::from_value(servers).map_err(|error| error.to_string())?;
+    let servers = serde_json::from_value(servers).map_err(|error| json_problem(&error))?;
     Ok(File { servers, ..File::default() })
 }
 
-/// What is read of a server that another host knows.
+/// Keys of a server that are read from the file of another host.
 const KNOWN: [&str; 6] = ["url", "headers", "command", "args", "env", "cwd"];
 
-/// Puts in what `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` stand for.
-fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut filled = String::new();
+/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` by environment variables.
+fn expand_variables(
+    text: &str,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> Result<String, String> {
+    let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((inside, behind)) = after.split_once('}') else { break };
-        let (name, otherwise) = match inside.split_once(":-") {
-            Some((name, otherwise)) => (name, Some(otherwise)),
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
             None => (inside, None),
         };
         let name = name.strip_prefix("env:").unwrap_or(name);
-        let value = variable(name).or_else(|| otherwise.map(str::to_owned));
-        let value = value.ok_or_else(|| format!("the environment has no {name}; set it"))?;
-        filled.push_str(before);
-        filled.push_str(&value);
+        let value = variable(name).or_else(|| default.map(str::to_owned));
+        let value = value.ok_or_else(|| format!("the environment variable {name} is not set"))?;
+        expanded.push_str(before);
+        expanded.push_str(&value);
         rest = behind;
     }
-    Ok(filled + rest)
+    Ok(expanded + rest)
 }
 
-fn usual_files() -> Vec<(PathBuf, Standing)> {
+fn default_files() -> Vec<(PathBuf, Owner)> {
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let home = || std::env::home_dir().map(|home| home.join(".config"));
     let own = folder.filter(|folder| folder.is_absolute()).or_else(home);
-    let own = own.map(|folder| (folder.join("mcp-flow").join("config.toml"), Standing::User));
-    own.into_iter().chain([(PathBuf::from(".mcp.json"), Standing::Folder)]).collect()
+    let own = own.map(|folder| (folder.join("mcp-flow").join("config.toml"), Owner::User));
+    own.into_iter().chain([(PathBuf::from(".mcp.json"), Owner::Project)]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Configuration, Target, parse};
-    use crate::target::{Address, Spawn};
+    use super::{ClientConfiguration, Target, parse};
+    use crate::client::target::{Address, Spawn};
 
     fn target(file: &str, name: &str) -> Result<Target, String> {
         let variable = |name: &str| (name == "KEY").then(|| "secret".to_owned());
         parse(file)?.servers.get(name).ok_or("no such name")?.target(variable)
     }
 
-    /// The files of other hosts are understood, and our own says the same in TOML.
+    /// The JSON files of other hosts are read, and our own TOML has the same keys.
     #[test]
     fn servers_are_found_in_the_files_of_all_hosts() {
         let spawn = Target::Command(Spawn {
@@ -265,20 +267,20 @@ mod tests {
         }
         for (file, problem) in [
             (r#"{"mcpServers": {"it": {}}}"#, "url"),
-            (r#"{"mcpServers": {"it": {"url": "here"}}}"#, "no address"),
+            (r#"{"mcpServers": {"it": {"url": "here"}}}"#, "not a server address"),
             (r#"{"mcpServers": {"it": {"command": "${NONE}"}}}"#, "NONE"),
-            (r#"{"mcpServers": {"it": 7}}"#, "invalid type"),
-            ("servers = 7", "invalid type"),
-            ("{", "EOF"),
+            (r#"{"mcpServers": {"it": 7}}"#, "found integer `7`"),
+            ("servers = 7", "found integer `7`"),
+            ("{", "line 1, column 1: the text ends"),
         ] {
-            let told = target(file, "it").unwrap_err();
-            assert!(told.contains(problem), "{told}");
+            let error = target(file, "it").unwrap_err();
+            assert!(error.contains(problem), "{error}");
         }
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let told = Configuration::read(Some("/nowhere/at/all.toml".as_ref())).unwrap_err();
-        assert!(format!("{told:#}").contains("/nowhere/at/all.toml"));
+    fn a_missing_file_is_named() {
+        let error = ClientConfiguration::read(Some("/nowhere/at/all.toml".as_ref())).unwrap_err();
+        assert!(format!("{error:#}").contains("/nowhere/at/all.toml"));
     }
 }

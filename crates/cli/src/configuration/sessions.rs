@@ -1,4 +1,4 @@
-//! `[sessions]`: how long conversations wait and last.
+//! `[sessions]`: timeouts of sessions.
 
 use std::time::Duration;
 
@@ -8,22 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
-/// How long conversations wait for an answer, and how long they may take altogether. Flows that say
-/// themselves how long they wait are not affected.
+/// Timeouts of sessions. Flows that set their own wait are not affected.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SessionsSection {
-    /// How many seconds a flow that is started by `interaction.start` waits for an answer, if its
-    /// client does not say.
+    /// Seconds that a flow started with `interaction.start` waits for an answer, unless its client
+    /// sets a wait.
     #[schemars(range(min = 1))]
     pub(crate) wait_seconds: u64,
-    /// How many seconds a flow that is called by `tools/call` waits for an answer.
+    /// Seconds that a flow called with `tools/call` waits for an answer.
     #[schemars(range(min = 1))]
     pub(crate) call_wait_seconds: u64,
-    /// The longest wait a client can ask for, in seconds; more is cut to this.
+    /// Longest wait that a client can set, in seconds; longer ones are reduced to it.
     #[schemars(range(min = 1))]
     pub(crate) longest_wait_seconds: u64,
-    /// How many seconds a conversation may take altogether.
+    /// Longest duration of a session, in seconds.
     #[schemars(range(min = 1))]
     pub(crate) duration_seconds: u64,
 }
@@ -48,16 +47,16 @@ impl SessionsSection {
             ("duration_seconds", self.duration_seconds),
         ];
         for (key, _) in keys.into_iter().filter(|(_, seconds)| *seconds == 0) {
-            problems.add(&["sessions", key], format!("sessions.{key} must be a number from 1"));
+            problems.add(&["sessions", key], format!("sessions.{key} must be at least 1"));
         }
     }
 
-    /// How long flows wait that are called as tools.
+    /// Returns the wait of flows that are called as tools.
     pub(crate) fn call_wait(&self) -> Duration {
         Duration::from_secs(self.call_wait_seconds)
     }
 
-    /// Limits of the engine with these times in them.
+    /// Sets the timeouts in the limits of the engine.
     pub(crate) fn limits(&self, limits: engine::SessionLimits) -> engine::SessionLimits {
         engine::SessionLimits {
             inactivity: Some(Duration::from_secs(self.wait_seconds)),

@@ -1,4 +1,4 @@
-//! `[signing]`: messages that are signed at both ends.
+//! `[signing]`: keys for message signing.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use mcp_flow::seal::KeyRing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problems, resolved};
-use crate::signing::{from_environment, from_file};
+use super::{Problems, resolve_path};
+use crate::client::signing::{from_environment, from_file};
 
-/// Messages that are signed with a key shared with clients of our own. Without a key nothing is
-/// signed; with one, what is not signed is refused.
+/// Message signing with a key shared with mcp-flow clients. With a key, unsigned messages are
+/// rejected; without one, nothing is signed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SigningSection {
-    /// A file of keys, one a line, that only its owner can read: the first signs, all are believed.
+    /// File of keys, one per line, readable by its owner only. The first key signs; all verify.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_file: Option<PathBuf>,
-    /// The environment variable that holds the keys, in place of `key_file`.
+    /// Environment variable with the keys, instead of `key_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_env: Option<String>,
-    /// How many seconds the clocks of the two ends may differ.
+    /// Allowed clock difference between client and server, in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub(crate) window_seconds: u64,
 }
@@ -36,7 +36,10 @@ impl Default for SigningSection {
 impl SigningSection {
     pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.key_file.is_some() && self.key_env.is_some() {
-            problems.add(&["signing", "key_env"], "signing: set key_file or key_env, not both");
+            problems.add(
+                &["signing", "key_env"],
+                "signing.key_file and signing.key_env are mutually exclusive",
+            );
         }
         if !(1..=3600).contains(&self.window_seconds) {
             let problem = "signing.window_seconds must be from 1 to 3600";
@@ -46,11 +49,11 @@ impl SigningSection {
 
     pub(super) fn resolve(&mut self, folder: &Path) {
         if let Some(path) = &mut self.key_file {
-            resolved(path, folder);
+            resolve_path(path, folder);
         }
     }
 
-    /// The keys, where there are any.
+    /// Reads the keys; none if signing is not configured.
     pub(crate) fn keys(&self) -> anyhow::Result<Option<KeyRing>> {
         match (&self.key_file, &self.key_env) {
             (Some(path), _) => from_file(path).map(Some),
@@ -59,7 +62,7 @@ impl SigningSection {
         }
     }
 
-    /// How messages are signed, where they are.
+    /// Returns the signing settings; none if signing is not configured.
     pub(crate) fn signing(&self) -> anyhow::Result<Option<Signing>> {
         let window = Duration::from_secs(self.window_seconds);
         Ok(self.keys()?.map(|ring| Signing::within(&ring, window)))

@@ -2,29 +2,29 @@ use std::path::Path;
 
 use super::File;
 
-/// What is wrong is told by line and column, and what may have been meant (issue: configuration).
+/// Problems have line and column, and a suggestion.
 #[test]
-fn mistakes_are_explained() {
-    for (text, told) in [
-        ("[serv]", "line 1, column 2: there is no key `serv` here; did you mean `serve`?"),
+fn problems_are_explained() {
+    for (text, message) in [
+        ("[serv]", "line 1, column 2: unknown key `serv`; did you mean `serve`?"),
         (
             "[serve]\n  lisen = \"127.0.0.1:1\"",
-            "line 2, column 3: there is no key `lisen` here; did you mean `listen`?",
+            "line 2, column 3: unknown key `lisen`; did you mean `listen`?",
         ),
         ("[limits]\nconcurency = 1", "did you mean `concurrency`?"),
         ("[[permissions]]\nprincipals = [\"*\"]\ntool = []", "did you mean `tools`?"),
-        ("[serve]\nxyz = 1", "there is no key `xyz` here; there are listen, insecure"),
+        ("[serve]\nxyz = 1", "unknown key `xyz`; known keys are listen, insecure"),
         ("[serve]\nlisten = \"nowhere\"", "line 2, column 10"),
         ("[serve", "line 1, column"),
-        ("[serve]\ntls_key = \"k\"", "belong together"),
-        ("[serve]\nallow_origins = [\"*\"]", "as a browser does"),
-        ("[[permissions]]\ntools = [\"*\"]", "permissions, rule 1: say whom"),
+        ("[serve]\ntls_key = \"k\"", "set both serve.tls_certificate"),
+        ("[serve]\nallow_origins = [\"*\"]", "use scheme, host and port"),
+        ("[[permissions]]\ntools = [\"*\"]", "permissions, rule 1: set `principals`"),
         ("[[identity.tokens]]\nname = \"ada\"", "exactly one of sha256"),
-        ("[[identity.tokens]]\nname = \"ada\"\ntoken = \"x\"", "no key `token` here"),
+        ("[[identity.tokens]]\nname = \"ada\"\ntoken = \"x\"", "unknown key `token`"),
         ("[[identity.tokens]]\nname = \"local\"\ntoken_env = \"X\"", "`local`"),
         (
             "[identity.issuers.corp]\nissuer = \"i\"\naudience = []\njwks_url = \"u\"",
-            "identity.issuers.corp: say in `audience`",
+            "identity.issuers.corp: set `audience`",
         ),
         (
             "[identity.issuers.corp]\nissuer = \"i\"\naudience = [\"a\"]\njwks_url = \"u\"\n\
@@ -33,20 +33,22 @@ fn mistakes_are_explained() {
         ),
         (
             "[identity]\nanonymous = true\n[[identity.tokens]]\nname = \"a\"\ntoken_env = \"X\"",
-            "lets everyone in",
+            "disables authentication",
         ),
         ("[offer]\nstore = \"what\"", "memory:"),
         ("[offer]\nminimum_version = \"1\"", "offer.minimum_version: use one of 2024-11-05"),
-        ("[log]\nlevel = \"loud\"", "unknown variant"),
+        ("[log]\nlevel = \"loud\"", "expected one of `off`"),
+        ("[identity.issuers.corp]\nissuer = \"i\"", "the key `audience` is missing"),
     ] {
         let problem = File::parse(text).unwrap_err();
-        assert!(problem.contains(told), "{text}\n{problem}");
+        assert!(problem.contains(message), "{text}\n{problem}");
     }
 }
 
-/// All that is wrong is told at once, in the order of the file, and nothing that only follows from it.
+/// All problems are reported at once, in the order of the file, without those that only follow from
+/// others.
 #[test]
-fn all_mistakes_are_told_in_order() {
+fn all_problems_are_reported_in_order() {
     let text = "\
 [servers.it]
 url = 7
@@ -75,31 +77,31 @@ issuer = 7
 
 [nonsense]
 ";
-    let told = File::parse(text).unwrap_err();
-    let told: Vec<_> = told.lines().collect();
+    let problems = File::parse(text).unwrap_err();
+    let problems: Vec<_> = problems.lines().collect();
     let expected = [
-        ("line 2, column 7: ", "invalid type: integer `7`"),
-        ("line 4, column 1: ", "permissions, rule 1: say whom"),
-        ("line 8, column 1: ", "there is no key `lisen` here; did you mean `listen`?"),
-        ("line 9, column 11: ", "invalid type: integer `1`"),
-        ("line 11, column 1: ", "serve.drain_seconds may be 86400 at most"),
-        ("line 14, column 8: ", "invalid type: integer `7`"),
+        ("line 2, column 7: ", "expected a string, found integer `7`"),
+        ("line 4, column 1: ", "permissions, rule 1: set `principals`"),
+        ("line 8, column 1: ", "unknown key `lisen`; did you mean `listen`?"),
+        ("line 9, column 11: ", "found integer `1`"),
+        ("line 11, column 1: ", "serve.drain_seconds must be at most 86400"),
+        ("line 14, column 8: ", "expected a string, found integer `7`"),
         ("line 16, column 1: ", "identity.tokens, \"\": "),
-        ("line 21, column 11: ", "invalid type: integer `1`"),
-        ("line 24, column 10: ", "invalid type: integer `7`"),
-        ("line 26, column 2: ", "there is no key `nonsense` here"),
+        ("line 21, column 11: ", "found integer `1`"),
+        ("line 24, column 10: ", "expected a string, found integer `7`"),
+        ("line 26, column 2: ", "unknown key `nonsense`"),
     ];
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
-    for (told, (place, problem)) in told.iter().zip(expected) {
-        assert!(told.starts_with(place) && told.contains(problem), "{told}");
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (found, (position, problem)) in problems.iter().zip(expected) {
+        assert!(found.starts_with(position) && found.contains(problem), "{found}");
     }
     let broken = File::parse("[serve]\nlisten = \nconsole = yes\n").unwrap_err();
     assert!(broken.lines().count() > 1, "{broken}");
 }
 
-/// What is shown can be read again, and means the same; what might be secret is not shown.
+/// The output of `config show` is a configuration file with the same values, without secrets.
 #[test]
-fn what_is_shown_is_a_file() {
+fn a_shown_configuration_can_be_read_again() {
     let text = "[servers.it]\nurl = \"https://h/mcp\"\nheaders.X-Key = \"s3cret\"\n\
                 env.TOKEN = \"s3cret\"";
     let shown = toml::to_string_pretty(&File::parse(text).unwrap().without_secrets()).unwrap();
@@ -109,9 +111,9 @@ fn what_is_shown_is_a_file() {
     assert_eq!(toml::to_string_pretty(&again).unwrap(), shown);
 }
 
-/// Paths in a file are meant from where the file is.
+/// Relative paths start at the directory of the file.
 #[test]
-fn paths_are_meant_from_the_file() {
+fn relative_paths_start_at_the_directory_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flow.toml");
     std::fs::write(&path, "[offer]\nroots = [\"data\", \"/srv\"]\nstore = \"redb:j\"").unwrap();
@@ -121,17 +123,17 @@ fn paths_are_meant_from_the_file() {
     assert_eq!(store, format!("redb:{}", folder.path().join("j").display()));
 }
 
-/// Only what can change is taken up while a server runs; the rest is named.
+/// Keys that cannot change while a server runs are listed.
 #[test]
-fn what_waits_for_the_next_start_is_named() {
+fn changes_that_need_a_restart_are_listed() {
     let before = File::parse("[serve]\nlisten = \"127.0.0.1:1\"").unwrap();
     let after = "[serve]\nlisten = \"127.0.0.1:2\"\ndrain_seconds = 1\n[offer]\nroots = [\"/x\"]\n\
                  [limits]\nconcurrency = 3";
-    let named = before.fixed_differences(&File::parse(after).unwrap());
+    let named = before.changes_that_need_a_restart(&File::parse(after).unwrap());
     assert_eq!(named, ["offer.roots", "serve.listen"]);
 }
 
-/// The published schema is the one of this program; `mcp-flow config schema` prints it.
+/// The published schema equals the output of `mcp-flow config schema`.
 #[test]
 fn the_published_schema_is_current() {
     let path = docs("configuration.schema.json");
@@ -140,7 +142,7 @@ fn the_published_schema_is_current() {
     assert!(published == current, "run: mcp-flow config schema > docs/configuration.schema.json");
 }
 
-/// Every key is described where people look for it.
+/// `docs/configuration.md` names every key.
 #[test]
 fn every_key_is_documented() {
     let text = std::fs::read_to_string(docs("configuration.md")).unwrap();

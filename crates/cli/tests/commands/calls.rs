@@ -22,10 +22,10 @@ fn the_exit_code_tells_what_came_of_a_call() {
         (&["fail"], 1, "always fails"),
         (&["panic"], 1, "internal error"),
         (&["calculator.add", "a=2"], 2, "missing argument b; add b=VALUE"),
-        (&["calculator.add", "a=two", "b=3"], 2, "a: a number is needed"),
-        (&["calculator.add", "a=2", "b=3", "c=4"], 2, "c is not an argument"),
+        (&["calculator.add", "a=two", "b=3"], 2, "a: enter a number"),
+        (&["calculator.add", "a=2", "b=3", "c=4"], 2, "unknown argument c"),
         (&["calculator.ad", "a=2"], 2, "calculator.add"),
-        (&[], 2, "no tool is named"),
+        (&[], 2, "no tool given"),
     ] {
         let (out, err, ended) = run(&local("call", words), "");
         let said = if code == 0 { &out } else { &err };

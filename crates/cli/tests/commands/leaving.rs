@@ -19,7 +19,7 @@ fn a_conversation_that_is_left_is_taken_up_only_where_it_can_be() {
     let stateless = Server::start(&["--stateless", "--store", "memory:"]);
     let foreign = format!("http://{}/mcp", http(foreign));
     for (server, told, can_resume) in [
-        (&["--", PROGRAM, "stdio", &store][..], "waits; take it up again", true),
+        (&["--", PROGRAM, "stdio", &store][..], "waits for an answer; resume it", true),
         (&["--", PROGRAM, "stdio", "--store", "memory:"], "ends with its server", false),
         (&["--", PROGRAM, "stdio", "--stateless"], "keeps no sessions", false),
         (&[stateless.url()], "keeps no sessions", false),

@@ -19,7 +19,7 @@ fn a_revision_is_chosen() {
         let choice = ["--protocol-version", revision];
         for target in [&[server.url()][..], &["--", PROGRAM, "stdio", "--store", "memory:"]] {
             let (out, err, code) = run(&[&["ping"], &choice[..], target].concat(), "");
-            assert!(code == 0 && out.contains(&format!("speaks {revision}")), "{out}{err}");
+            assert!(code == 0 && out.contains(&format!("MCP {revision}")), "{out}{err}");
         }
         let list = ["sessions", "--url", server.url(), "list"];
         let (_, err, code) = run(&[&list, &choice[..]].concat(), "");

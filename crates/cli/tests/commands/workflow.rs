@@ -31,12 +31,12 @@ fn a_new_workflow_is_written_checked_and_listed() {
     assert!(code == 1 && out.contains(told), "{out}");
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let (out, _, code) = workflow(&["validate", "empty"]);
-    assert!(code == 1 && out.contains("no workflow file"), "{out}");
+    assert!(code == 1 && out.contains("no workflow files"), "{out}");
     let newer = "id: the-newer\nname: N\ndescription: D\nversion: 1.0.0\n\
         minimumServerVersion: 99.0.0\nsteps: [{id: one, title: One, prompt: First}]\n";
     std::fs::write(folder.path().join("workflows/newer.yaml"), newer).unwrap();
     let (out, _, _) = workflow(&["list"]);
-    assert!(out.contains("cannot be used: the-newer needs server 99.0.0"), "{out}");
+    assert!(out.contains("incompatible: the-newer needs server 99.0.0"), "{out}");
 }
 
 /// What is wrong is said before what to do about it.
@@ -44,10 +44,10 @@ fn a_new_workflow_is_written_checked_and_listed() {
 fn a_workflow_that_is_not_there_is_told() {
     let folder = tempfile::tempdir().unwrap();
     for (words, told) in [
-        (["show", "code-reveiw"], "there is no workflow code-reveiw; did you mean code-review?"),
-        (["run", "code-reveiw"], "there is no workflow code-reveiw; did you mean code-review?"),
-        (["show", "nope"], "there is no workflow nope. `mcp-flow workflow list` shows all"),
-        (["run", "nope"], "there is no workflow nope. `mcp-flow workflow list` shows all"),
+        (["show", "code-reveiw"], "no workflow named code-reveiw; did you mean code-review?"),
+        (["run", "code-reveiw"], "no workflow named code-reveiw; did you mean code-review?"),
+        (["show", "nope"], "no workflow named nope. `mcp-flow workflow list` lists all"),
+        (["run", "nope"], "no workflow named nope. `mcp-flow workflow list` lists all"),
     ] {
         let (out, err, code) = run_in(folder.path(), &[&["workflow"], &words[..]].concat(), "");
         assert_eq!((out.as_str(), code), ("", 2), "{words:?}: {err}");

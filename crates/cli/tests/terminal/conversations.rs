@@ -114,7 +114,7 @@ fn missing_arguments_are_asked_for() {
     let mut terminal = place.call(&["calculator.add", "a=2"]);
     terminal.expect("b");
     terminal.enter("three");
-    terminal.expect("a number is needed");
+    terminal.expect("enter a number");
     for _ in 0.."three".len() {
         terminal.press(BACKSPACE);
     }
@@ -138,10 +138,10 @@ fn a_person_goes_through_a_workflow() {
     let words = [&["workflow", "run", "two-steps", "word=sesame"], &at[..]].concat();
     let mut terminal = Terminal::start(&words);
     terminal.expect("First sesame");
-    terminal.expect("What came of it?");
+    terminal.expect("Output of this step?");
     terminal.enter("nothing");
     terminal.expect("does not contain");
-    terminal.expect("What came of it?");
+    terminal.expect("Output of this step?");
     terminal.enter("it is done");
     terminal.expect("Do you agree");
     terminal.press(CTRL_C);
@@ -152,7 +152,7 @@ fn a_person_goes_through_a_workflow() {
     terminal.expect("Do you agree");
     terminal.enter("y");
     terminal.expect("Second");
-    terminal.expect("What came of it?");
+    terminal.expect("Output of this step?");
     terminal.enter("all");
     terminal.expect("Two is done, in 2 steps");
     terminal.ends_with(0);
@@ -163,7 +163,7 @@ fn a_person_goes_through_a_workflow() {
 fn a_text_of_several_lines_is_typed() {
     let place = Place::new();
     let mut terminal = place.call(&["echo", "--format", "json"]);
-    terminal.expect("What to return");
+    terminal.expect("Text to return");
     terminal.expect("alt-enter");
     terminal.press("one");
     terminal.press(ALT_ENTER);
@@ -187,7 +187,7 @@ fn a_call_is_approved_or_not() {
     }
     let place = Place::new();
     let mut terminal = place.call(&["register", "--calls", "ask"]);
-    terminal.expect("register would get");
+    terminal.expect("Arguments for register");
     terminal.enter("n");
     terminal.expect("not approved");
     terminal.ends_with(5);
@@ -236,7 +236,7 @@ fn a_request_to_a_model_is_edited() {
     let path = script.path().display().to_string();
     let mut terminal = Terminal::start(&["call", "ask", "--config", &config, "--", "sh", &path]);
     terminal.expect("maxTokens: 100");
-    terminal.expect("Allow the model to answer?");
+    terminal.expect("Allow this request?");
     terminal.enter("edit");
     terminal.expect("alt-enter");
     terminal.enter(" and brief");
@@ -245,10 +245,10 @@ fn a_request_to_a_model_is_edited() {
     terminal.expect("maxTokens");
     terminal.press(ENTER);
     terminal.expect("system: Be polite and brief");
-    terminal.expect("Allow the model to answer?");
+    terminal.expect("Allow this request?");
     terminal.enter("yes");
     terminal.expect("pieces of eight");
-    terminal.expect("Give this answer");
+    terminal.expect("Send this answer");
     terminal.enter("yes");
     terminal.expect("thanks");
     terminal.ends_with(0);

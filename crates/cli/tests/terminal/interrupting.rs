@@ -30,7 +30,7 @@ fn a_server_over_pipes_is_told() {
     let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
     terminal.expect("50%");
     terminal.press(CTRL_C);
-    terminal.expect("interrupted; what was under way is cancelled");
+    terminal.expect("interrupted; pending requests were cancelled");
     terminal.ends_with(130);
     check_cancelled(&script.received());
 }
@@ -43,9 +43,9 @@ fn a_second_one_quits_at_once() {
     terminal.expect("50%");
     let life = script.life();
     terminal.press(CTRL_C);
-    terminal.expect("waiting for the server to end");
+    terminal.expect("waiting for the server to exit");
     terminal.press(CTRL_C);
-    terminal.expect("interrupted; the server was not waited for");
+    terminal.expect("interrupted; did not wait for the server to exit");
     terminal.ends_with(130);
     check_cancelled(&script.received());
     ends(life);

@@ -100,7 +100,7 @@ fn the_client_finds_the_one_revision() {
     let server = [PROGRAM, "stdio", "--profile", "workflowlookup"];
     let output = run(&[&["ping", "--"], &server[..]].concat(), b"");
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("workflowlookup 1.0.0 speaks 2024-11-05"), "{told}");
+    assert!(told.starts_with("workflowlookup 1.0.0, MCP 2024-11-05"), "{told}");
 }
 
 /// C-23, C-34: what is not declared is not there.

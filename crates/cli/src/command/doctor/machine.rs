@@ -1,4 +1,4 @@
-//! What the machine gives: its clock, and how many files may be open.
+//! Checks of the machine: its clock and its limit on open files.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -7,10 +7,10 @@ use rustix::process::{Resource, getrlimit};
 
 use super::Finding;
 use crate::configuration::File;
-use crate::store::{self, StoreUrl};
+use crate::server::store::{self, StoreUrl};
 
-/// A clock that was set back makes tokens and certificates good or bad at the wrong time. What was
-/// written here before cannot be from later.
+/// Checks that the clock was not set back, which makes tokens and certificates expire at the wrong
+/// time: no file can be newer than now.
 pub(super) fn clock(path: Option<&Path>, file: &File) -> Finding {
     let journal = match &file.offer.store {
         Some(StoreUrl::Redb(path)) => Some(path.as_path()),
@@ -18,33 +18,37 @@ pub(super) fn clock(path: Option<&Path>, file: &File) -> Finding {
         None => Some(Path::new(store::DEFAULT)),
     };
     let written = [path, journal, file.audit.file.as_deref()].into_iter().flatten();
-    let (now, advice) = (SystemTime::now(), "set the clock, and keep it right by NTP");
+    let (now, advice) = (SystemTime::now(), "set the clock, and synchronize it with NTP");
     for path in written {
         let Ok(changed) = std::fs::metadata(path).and_then(|found| found.modified()) else {
             continue;
         };
         if changed > now + TOLERANCE {
-            let problem = format!("{} was changed later than it is now", path.display());
+            let problem = format!("{} was modified in the future", path.display());
             return Finding::fail("clock", problem, advice);
         }
     }
     if now < SystemTime::UNIX_EPOCH + RELEASED {
-        return Finding::fail("clock", "it is before this program was made", advice);
+        return Finding::fail(
+            "clock",
+            "the clock shows a time before this program was built",
+            advice,
+        );
     }
-    Finding::ok("clock", "it has not gone back")
+    Finding::ok("clock", "no sign that it was set back")
 }
 
-/// How many connections there can be.
+/// Checks the limit on open files, which bounds the number of connections.
 pub(super) fn files() -> Finding {
     let limit = getrlimit(Resource::Nofile).current;
     match limit {
         Some(limit) if limit < ENOUGH => Finding::warn(
             "file limit",
-            format!("{limit} files may be open, and each connection takes one"),
-            "raise it: `ulimit -n 65536`, or LimitNOFILE=65536 in the unit of systemd",
+            format!("only {limit} open files allowed, and each connection needs one"),
+            "raise the limit: `ulimit -n 65536`, or LimitNOFILE=65536 in the systemd unit",
         ),
-        Some(limit) => Finding::ok("file limit", format!("{limit} files may be open")),
-        None => Finding::ok("file limit", "any number of files may be open"),
+        Some(limit) => Finding::ok("file limit", format!("{limit} open files allowed")),
+        None => Finding::ok("file limit", "no limit on open files"),
     }
 }
 
@@ -53,5 +57,5 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 /// 2026-01-01.
 const RELEASED: Duration = Duration::from_secs(1_767_225_600);
 
-/// A few thousand connections, and the files of the program itself.
+/// Enough for a few thousand connections and the program's own files.
 const ENOUGH: u64 = 4096;

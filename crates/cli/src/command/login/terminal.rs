@@ -1,4 +1,4 @@
-//! A person at a terminal, sent to a page and expected back.
+//! The authorization page in the user's browser, and the redirect back.
 
 use std::io::IsTerminal as _;
 use std::process::{Command, Stdio};
@@ -9,8 +9,8 @@ use mcp_flow::oauth::{LoopbackListener, UserAgent};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use url::Url;
 
-/// Shows the page's address, opens it where that is possible, and waits: on a port of this machine,
-/// and for an address to be pasted.
+/// Prints the URL of the page, opens it in a browser if there is one, and waits for the redirect: to
+/// a local port, or pasted into the terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
     loopback: LoopbackListener,
@@ -39,9 +39,7 @@ impl UserAgent for Terminal {
             let state = state.map(|(_, value)| value.into_owned()).unwrap_or_default();
             eprintln!("Open this page to log in:\n\n  {page}\n");
             if std::io::stdin().is_terminal() {
-                eprintln!(
-                    "If the page you are sent back to does not load, paste its address here."
-                );
+                eprintln!("If the page it redirects to does not load, paste its URL here.");
             }
             if self.opens_browser {
                 open_browser(page);
@@ -50,7 +48,7 @@ impl UserAgent for Terminal {
                 returned = self.loopback.wait(&state) => Ok(returned),
                 pasted = pasted() => Ok(pasted),
                 () = tokio::time::sleep(self.limit) => Err(format!(
-                    "nobody came back within {} s; allow more with --time-limit",
+                    "no login within {} s; allow more time with --timeout",
                     self.limit.as_secs()
                 )),
             }
@@ -58,7 +56,7 @@ impl UserAgent for Terminal {
     }
 }
 
-/// The first line that is an address. Never, if there is none.
+/// Reads lines until one is a redirect URL. Pends at the end of input.
 async fn pasted() -> String {
     let input = BufReader::new(tokio::io::stdin().take(LONGEST_INPUT));
     let mut lines = input.lines();
@@ -67,14 +65,14 @@ async fn pasted() -> String {
         match Url::parse(line) {
             Ok(url) if url.query().is_some() => return line.to_owned(),
             _ if line.is_empty() => {}
-            _ => eprintln!("That is no address one is sent back to; paste all of it."),
+            _ => eprintln!("This is not the redirect URL; paste all of it."),
         }
     }
     std::future::pending().await
 }
 
-/// Opens a page in the browser of this person, if they have one; nothing is lost if not, since they
-/// see its address. The page is of the web: that was checked.
+/// Opens a page in the user's browser, if there is one; its URL is printed anyway. The URL was
+/// checked to be http or https.
 fn open_browser(page: &Url) {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let named = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
@@ -87,9 +85,9 @@ fn open_browser(page: &Url) {
     let mut command = Command::new(program);
     command.arg(page.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(error) = command.spawn() {
-        tracing::debug!(%error, "no browser could be opened");
+        tracing::debug!(%error, "cannot open a browser");
     }
 }
 
-/// How much may be pasted.
+/// Limit on pasted input, in bytes.
 const LONGEST_INPUT: u64 = 64 * 1024;

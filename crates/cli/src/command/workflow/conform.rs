@@ -1,5 +1,5 @@
-//! `mcp-flow workflow conform`: tries whether a server keeps to the workflowlookup document
-//! (WFL-065). It says what was tried and how it came out, and claims nothing.
+//! `mcp-flow workflow conform`: tests a server against the workflowlookup specification (WFL-065) and
+//! prints the result of each test.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use mcp_flow::client::neutral;
 use serde_json::{Value, json};
 
-use crate::show::print;
+use crate::terminal::output::print;
 
 pub(super) fn run(command: &[OsString]) -> anyhow::Result<ExitCode> {
     let mut server = Server::start(command)?;
@@ -20,10 +20,10 @@ pub(super) fn run(command: &[OsString]) -> anyhow::Result<ExitCode> {
     discovery(&mut server, &mut report)?;
     let workflow = listing(&mut server, &mut report)?;
     parameters(&mut server, &mut report, &workflow)?;
-    walking(&mut server, &mut report, &workflow)?;
+    steps_and_validation(&mut server, &mut report, &workflow)?;
     errors(&mut server, &mut report, &workflow)?;
-    ending(server, &mut report)?;
-    print(&format!("{} of {} hold", report.tried - report.failed, report.tried))?;
+    shutdown(server, &mut report)?;
+    print(&format!("{} of {} tests passed", report.tried - report.failed, report.tried))?;
     Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -32,12 +32,12 @@ fn before_the_handshake(server: &mut Server, report: &mut Report) -> anyhow::Res
     report.check("no tool call is processed before initialize", code(&early) == Some(-32600))?;
     let old = json!({"protocolVersion": "2024-10-01", "capabilities": {}});
     let old = server.call("initialize", old)?;
-    let told = &old["error"]["data"];
+    let data = &old["error"]["data"];
     report.check(
         "an unsupported version is rejected with -32000 and both versions",
         is_error(&old, -32000, "Unsupported protocol version")
-            && told["supportedVersions"] == json!(["2024-11-05"])
-            && told["requestedVersion"] == "2024-10-01",
+            && data["supportedVersions"] == json!(["2024-11-05"])
+            && data["requestedVersion"] == "2024-10-01",
     )?;
     let missing = server.call("initialize", json!({"capabilities": {}}))?;
     report.check(
@@ -68,7 +68,7 @@ fn discovery(server: &mut Server, report: &mut Report) -> anyhow::Result<()> {
         .check("the declared resources can be listed", resources["result"]["resources"].is_array())
 }
 
-/// Checks the list and gives the id to go on with.
+/// Checks the list; returns the id of a workflow for the other tests.
 fn listing(server: &mut Server, report: &mut Report) -> anyhow::Result<String> {
     let listed = server.call("workflow_list", json!({}))?;
     let workflows = listed["result"]["workflows"].as_array().cloned().unwrap_or_default();
@@ -116,8 +116,8 @@ fn parameters(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Res
         ),
     ] {
         let reply = server.call(method, params)?;
-        let told = reply["error"]["data"]["details"].as_str().is_some_and(|told| !told.is_empty());
-        report.check(what, is_error(&reply, -32602, "Invalid params") && told)?;
+        let details = reply["error"]["data"]["details"].as_str().unwrap_or_default();
+        report.check(what, is_error(&reply, -32602, "Invalid params") && !details.is_empty())?;
     }
     let missing = server.call("workflow_next", json!({"completedSteps": []}))?;
     report.check(
@@ -126,7 +126,7 @@ fn parameters(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Res
     )
 }
 
-fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
+fn steps_and_validation(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
     let got = server.call("workflow_get", json!({"id": id}))?;
     let steps = got["result"]["steps"].as_array().cloned().unwrap_or_default();
     let whole = |one: &Value| one["id"].is_string() && one["title"].is_string();
@@ -149,16 +149,16 @@ fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result
     let judged = json!({"workflowId": id, "stepId": ids.first(), "output": "x"});
     let judged = server.call("workflow_validate", judged)?;
     let verdict = &judged["result"];
-    let told = |name: &str| verdict[name].as_array().is_some_and(|texts| !texts.is_empty());
+    let lists = |name: &str| verdict[name].as_array().is_some_and(|texts| !texts.is_empty());
     report.check(
-        "workflow_validate gives a verdict, and says why an output is not good",
+        "workflow_validate gives a verdict, with issues and suggestions for an invalid output",
         verdict["valid"] == true
-            || verdict["valid"] == false && told("issues") && told("suggestions"),
+            || verdict["valid"] == false && lists("issues") && lists("suggestions"),
     )
 }
 
-/// Whether a workflow is walked through as it is written. Where a step depends on the context, or is
-/// a loop, another order is right as well, and it is not looked further.
+/// Returns whether steps come in the order of the file. Stops at a step with a condition or a loop,
+/// after which other orders are correct as well.
 fn in_order(server: &mut Server, id: &str, steps: &[Value]) -> anyhow::Result<bool> {
     let mut done = Vec::new();
     for step in steps {
@@ -222,14 +222,14 @@ fn errors(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<
     report.check("replies come in the order of the requests", answered == ids)
 }
 
-fn ending(mut server: Server, report: &mut Report) -> anyhow::Result<()> {
+fn shutdown(mut server: Server, report: &mut Report) -> anyhow::Result<()> {
     server.send(
         &json!({"jsonrpc": "2.0", "id": 99, "method": "shutdown", "params": {}}).to_string(),
     )?;
     let reply = server.next()?;
     let expected = json!({"jsonrpc": "2.0", "id": 99, "result": null});
     report.check("shutdown is answered with null", reply == expected)?;
-    let ended = server.ends_well();
+    let ended = server.exits_successfully();
     report.check("after shutdown the server exits with status 0", ended)
 }
 
@@ -241,7 +241,7 @@ fn code(reply: &Value) -> Option<i64> {
     reply["error"]["code"].as_i64()
 }
 
-/// What was tried, and how it came out.
+/// Counts of the tests.
 #[derive(Debug, Default)]
 struct Report {
     tried: usize,
@@ -252,11 +252,11 @@ impl Report {
     fn check(&mut self, what: &str, holds: bool) -> anyhow::Result<()> {
         self.tried += 1;
         self.failed += usize::from(!holds);
-        print(&format!("{}  {what}", if holds { "holds " } else { "BROKEN" }))
+        print(&format!("{}  {what}", if holds { "pass" } else { "FAIL" }))
     }
 }
 
-/// The server that is tried.
+/// Server under test.
 struct Server {
     child: Child,
     input: Option<ChildStdin>,
@@ -266,16 +266,16 @@ struct Server {
 
 impl Server {
     fn start(command: &[OsString]) -> anyhow::Result<Self> {
-        let (program, arguments) = command.split_first().context("no command is given")?;
+        let (program, arguments) = command.split_first().context("no command given")?;
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the server has no output")?;
-        // One that talks without end waits until it is listened to.
+        // Bounded, so that a server that never stops writing has to wait.
         let (line, lines) = mpsc::sync_channel(MOST_LINES);
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
@@ -292,13 +292,16 @@ impl Server {
 
     fn send(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.input.as_mut().context("the server has no input")?;
-        writeln!(input, "{line}").and_then(|()| input.flush()).context("the server reads no more")
+        writeln!(input, "{line}")
+            .and_then(|()| input.flush())
+            .context("the server closed its input")
     }
 
     fn next(&mut self) -> anyhow::Result<Value> {
-        let line = self.lines.recv_timeout(PATIENCE).context("the server does not answer")?;
-        serde_json::from_str(&line)
-            .with_context(|| format!("the server sends {:?}", neutral::shorten(&line, 200)))
+        let line = self.lines.recv_timeout(TIMEOUT).context("the server does not respond")?;
+        serde_json::from_str(&line).with_context(|| {
+            format!("the server sent invalid JSON: {:?}", neutral::shorten(&line, 200))
+        })
     }
 
     fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
@@ -307,16 +310,16 @@ impl Server {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request.to_string())?;
         let reply = self.next()?;
-        let told = || neutral::shorten(&reply.to_string(), 200);
-        anyhow::ensure!(reply["id"] == id, "request {id} is answered by {}", told());
+        let shown = || neutral::shorten(&reply.to_string(), 200);
+        anyhow::ensure!(reply["id"] == id, "the response to request {id} is {}", shown());
         Ok(reply)
     }
 
-    /// Whether it ends by itself, and well.
-    fn ends_well(&mut self) -> bool {
-        let begun = Instant::now();
-        let left = || PATIENCE.saturating_sub(begun.elapsed());
-        // The end of its output comes with its own, as a rule.
+    /// Returns whether the server exits by itself with status 0.
+    fn exits_successfully(&mut self) -> bool {
+        let start = Instant::now();
+        let left = || TIMEOUT.saturating_sub(start.elapsed());
+        // Its output usually ends when it exits.
         while self.lines.recv_timeout(left()).is_ok() {}
         loop {
             match self.child.try_wait() {
@@ -330,19 +333,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The tools as the document prints them.
+/// Tool definitions in the specification.
 const TOOLS: &str = mcp_flow::workflow::PRINTED_TOOLS;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many lines of a server are kept until they are looked at.
+/// Number of lines of the server that are buffered.
 const MOST_LINES: usize = 64;
 
-/// The longest line that is read, in bytes.
+/// Longest line that is read, in bytes.
 const LONGEST_LINE: u64 = 16 << 20;

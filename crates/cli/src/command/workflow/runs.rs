@@ -1,4 +1,4 @@
-//! Runs: which there are, one of them as Markdown, and the end of one.
+//! Runs: list, export as Markdown, cancel.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,32 +7,32 @@ use anyhow::Context as _;
 use mcp_flow::workflow::runs::FLOW;
 use serde_json::{Value, json};
 
-use super::run::status;
-use crate::place::Place;
-use crate::show::{self, Format, table};
+use super::run::run_status;
+use crate::client::session_source::SessionSource;
+use crate::terminal::output::{self, Format, table};
 
 /// Lists all runs.
-pub(super) async fn list(place: &Place, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) async fn list(source: &SessionSource, format: Format) -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
-    for session in place.list().await?.iter().filter(|session| session["toolName"] == FLOW) {
+    for session in source.list().await?.iter().filter(|session| session["toolName"] == FLOW) {
         let id = session["sessionId"].as_str().unwrap_or_default();
-        let mut run = status(place, id).await?;
-        // What is needed to go on with it is nobody's business here.
+        let mut run = run_status(source, id).await?;
+        // The token would let the reader continue the run.
         if let Some(run) = run.as_object_mut() {
             run.remove("token");
         }
         runs.push(run);
     }
     if format == Format::Json {
-        show::print_json(&json!({"runs": runs}))?;
+        output::print_json(&json!({"runs": runs}))?;
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() && format == Format::Table {
-        show::print("There are no runs.")?;
+        output::print("(no runs)")?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<_> = runs.iter().map(row).collect();
-    show::print(&table::write(&["run", "workflow", "status", "done", "step"], &rows, format))?;
+    output::print(&table::write(&["run", "workflow", "status", "done", "step"], &rows, format))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,32 +48,32 @@ fn row(run: &Value) -> Vec<String> {
     ]
 }
 
-/// Writes a run as Markdown, with all outputs.
+/// Exports a run with all outputs as Markdown.
 pub(super) async fn export(
-    place: &Place,
+    source: &SessionSource,
     id: &str,
     output: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let arguments = json!({"runId": id, "format": "markdown"});
-    let told = place.tool(Some(id), "workflow_status", arguments).await?;
-    let text = told.as_str().context("the server gives the run in another form")?;
+    let exported = source.call_tool(Some(id), "workflow_status", arguments).await?;
+    let text = exported.as_str().context("the server did not return the run as Markdown")?;
     match output {
         Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => show::print(&mcp_flow::client::neutral::text(text))?,
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => output::print(&output::sanitize(text))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends a run; what was done in it is kept.
+/// Cancels a run; its outputs are kept.
 pub(super) async fn cancel(
-    place: &Place,
+    source: &SessionSource,
     id: &str,
     reason: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
-    // A conversation that is no run is not ended by mistake.
-    status(place, id).await?;
-    place.call(id, "interaction.cancel", json!({"reason": reason})).await?;
-    show::print(&format!("{id} is cancelled"))?;
+    // Fails for a session that is not a run.
+    run_status(source, id).await?;
+    source.call(id, "interaction.cancel", json!({"reason": reason})).await?;
+    output::print(&format!("run {id} cancelled"))?;
     Ok(ExitCode::SUCCESS)
 }

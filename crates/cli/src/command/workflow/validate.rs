@@ -1,40 +1,40 @@
-//! `mcp-flow workflow validate`: every problem of a file, as compilers write them.
+//! `mcp-flow workflow validate`: prints all problems of files, in the format of compilers.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mcp_flow::workflow::{Problem, check_file, files_in};
 
-use crate::show::print;
+use crate::terminal::output::print;
 
 pub(super) fn run(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
-    let mut usable = true;
+    let mut are_valid = true;
     for file in files {
-        match with_folders(file) {
+        match expand_directory(file) {
             Ok(files) if files.is_empty() => {
-                usable = false;
-                print(&format!("{}: no workflow file is in this directory", file.display()))?;
+                are_valid = false;
+                print(&format!("{}: no workflow files in this directory", file.display()))?;
             }
             Ok(files) => {
                 for file in &files {
-                    usable &= check(file)?;
+                    are_valid &= check(file)?;
                 }
             }
             Err(error) => {
-                usable = false;
+                are_valid = false;
                 print(&format!("{}: {error}", file.display()))?;
             }
         }
     }
-    Ok(if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if are_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A file, or all files of a directory.
-fn with_folders(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// Expands a directory to its workflow files.
+fn expand_directory(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if path.is_dir() { files_in(path) } else { Ok(vec![path.to_owned()]) }
 }
 
-/// Tells what is wrong with a file; whether it can be used.
+/// Prints the problems of a file; returns whether it is valid.
 fn check(file: &Path) -> anyhow::Result<bool> {
     match check_file(file) {
         Ok(problems) => {
@@ -50,7 +50,7 @@ fn check(file: &Path) -> anyhow::Result<bool> {
 
 fn report(file: &Path, problems: &[Problem]) -> String {
     if problems.is_empty() {
-        return format!("{}: good", file.display());
+        return format!("{}: valid", file.display());
     }
     let lines = problems.iter().map(|problem| {
         let kind = if problem.is_error() { "error" } else { "warning" };

@@ -1,0 +1,151 @@
+//! Sessions in an offline store, served by a server inside this process.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use mcp_flow::session::prompt::Prompt;
+use mcp_flow::session::store::{Filter, PageRequest};
+use mcp_flow::session::{Session, SessionId, Store};
+use mcp_flow::workflow::Library;
+use mcp_flow::workflow::runs::Runs;
+use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
+use serde_json::{Value, json};
+
+use crate::client::prompter::Prompter;
+use crate::server::store::{self, OpenedStore, StoreUrl};
+use crate::terminal::ask::question::Question;
+
+pub(crate) struct OfflineSessions {
+    store: Arc<dyn Store>,
+    server: Server,
+}
+
+impl OfflineSessions {
+    /// Opens an existing store.
+    pub(super) fn open(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
+        match url {
+            StoreUrl::Redb(path) if !path.exists() => {
+                anyhow::bail!("no store found at {}", path.display())
+            }
+            url => Self::create(url, library),
+        }
+    }
+
+    /// Opens a store, creating it if it does not exist.
+    pub(super) fn create(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
+        let gone = "sessions in memory end with their server; use a store on disk: redb:PATH";
+        let StoreUrl::Redb(path) = url else { anyhow::bail!(gone) };
+        let OpenedStore { store, keys, .. } = store::redb(path).map_err(|problem| {
+            anyhow::anyhow!(
+                "cannot open the store {}: {:#}. If a server uses it, name that server with --url",
+                path.display(),
+                anyhow::Error::new(problem)
+            )
+        })?;
+        let store = store.context(gone)?;
+        let runs = Runs::new(library.clone(), keys);
+        let run = runs.flow();
+        let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
+        let flows = flows.engine(move |engine| engine.flow(run));
+        // No step is started that would be cut off when this process ends.
+        let interaction = flows.offline().build();
+        let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
+        let server = runs.add_to(interaction.engine(), server);
+        Ok(Self { store, server: server.build()? })
+    }
+
+    /// Lists the sessions of all owners: access to the file is access to all.
+    pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut after = None;
+        loop {
+            let page = PageRequest { after, most: PAGE };
+            let listed = self.store.list(Filter::default(), page).await?;
+            let Some(last) = listed.last() else { return Ok(all) };
+            after = Some(last.id);
+            all.extend(listed.iter().map(mcp_flow::describe_session));
+        }
+    }
+
+    /// Answers the questions of a session until it ends.
+    pub(super) async fn resume(&self, prompter: &Prompter, id: &str) -> anyhow::Result<Value> {
+        let params = || json!({"sessionId": id});
+        let mut result = self.call(Some(id), "interaction.continue", params()).await?;
+        loop {
+            let next = result["next"].take();
+            if let Some(complete) = next.get("complete") {
+                let mut end = complete.clone();
+                end["sessionId"] = id.into();
+                return Ok(end);
+            }
+            let Some(prompt) = next.get("prompt") else {
+                result = self.call(Some(id), "interaction.continue", params()).await?;
+                continue;
+            };
+            let key = prompt["metadata"]["key"].as_str().unwrap_or("answer");
+            let prompt: Prompt = serde_json::from_value(prompt.clone())?;
+            let value = prompter.answer_prompt(id, Question::of_prompt(key, prompt)).await?;
+            let mut params = params();
+            params["response"] = json!({"value": value});
+            result = self.call(Some(id), "interaction.respond", params).await?;
+            if result["accepted"] == false {
+                eprintln!("{}", crate::command::sessions::answer_text(&result));
+            }
+        }
+    }
+
+    /// Calls a method as the owner of the session, or as the local principal.
+    pub(super) async fn call(
+        &self,
+        id: Option<&str>,
+        method: &str,
+        mut params: Value,
+    ) -> anyhow::Result<Value> {
+        let mut info = ConnectionInfo::new("store");
+        if let Some(id) = id.and_then(|id| id.parse::<SessionId>().ok())
+            && let Ok(Some(session)) = Session::replay(&self.store.read(id).await?)
+        {
+            info.principal = Principal::named(session.started.owner.name());
+        }
+        let connection = self.server.connect(info)?;
+        params["_meta"] = meta();
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        connection.receive(request.to_string().as_bytes());
+        let reply = connection
+            .output()
+            .await
+            .context("the server closed the connection without a response")?;
+        result_of(&serde_json::from_slice(reply.lines())?)
+    }
+}
+
+const PAGE: usize = 256;
+
+/// Returns the result of a response, or its error as a sentence.
+fn result_of(reply: &Value) -> anyhow::Result<Value> {
+    if let Some(result) = reply.get("result") {
+        return Ok(result.clone());
+    }
+    let error = &reply["error"];
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the response has neither a result nor an error message");
+    let (from, to) = (&error["data"]["from"], &error["data"]["to"]);
+    if let (Some(from), Some(to)) = (from.as_str(), to.as_str()) {
+        anyhow::bail!("{message} from {from} to {to}");
+    }
+    match error["data"]["details"].as_str() {
+        Some(details) => anyhow::bail!("{message} ({details})"),
+        None => anyhow::bail!("{message}"),
+    }
+}
+
+/// Metadata of a stateless request.
+fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo":
+            {"name": "mcp-flow", "version": env!("CARGO_PKG_VERSION")},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}

@@ -1,0 +1,360 @@
+//! The offer of a server: tools, resources, prompts, workflows, flows and their session store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use mcp_flow::engine::{self, Rate};
+use mcp_flow::files::{Roots, ServeFiles};
+use mcp_flow::session::Store;
+use mcp_flow::workflow::{DefinitionForm, LookupTools, SERVER_VERSION};
+use mcp_flow::{
+    ContentForm, Dialect, Interaction, Limits, Revision, Server, ServerBuilder, ToolNames,
+    VersionPolicy,
+};
+use mcp_flow_examples::read_file::Files;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::configuration::{OfferSection, SessionsSection};
+use crate::server::diagnostics;
+use crate::server::store::{OpenedStore, StoreUrl};
+use crate::server::workflows::WorkflowOptions;
+
+/// Options of `serve` and `stdio` for what they offer.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct OfferOptions {
+    /// Maximum number of concurrent calls per client
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(help_heading = "Protocol")]
+    max_concurrency: Option<u32>,
+
+    /// Style of tool names in lists; tools can be called by both [default: dotted]
+    #[arg(long, value_enum, value_name = "STYLE", help_heading = "Protocol")]
+    tool_names: Option<ToolNameStyle>,
+
+    /// Wire format of images, links and embedded resources [default: official]
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Protocol")]
+    content: Option<ContentStyle>,
+
+    /// Serve the files in this directory as resources and with the tool read_file; may be repeated
+    #[arg(long = "root", value_name = "DIR", help_heading = "Content")]
+    roots: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) workflows: WorkflowOptions,
+
+    /// Session store: redb:PATH, or memory: to lose sessions on exit
+    /// [default: redb:.mcp-flow/journal.redb]
+    ///
+    /// If the store cannot be opened, `serve` does not start. `stdio` warns and keeps sessions in
+    /// memory if another process uses the default store or its directory is not writable. The keys
+    /// that encrypt the store are in a file next to it.
+    #[arg(long, value_name = "URL", help_heading = "Sessions")]
+    store: Option<StoreUrl>,
+
+    /// Keep no sessions: clients carry them in sealed tokens
+    #[arg(long, help_heading = "Sessions")]
+    stateless: bool,
+
+    /// With --stateless: reject replayed tokens, by one counter per session
+    ///
+    /// The counters are kept in --store, so replayed tokens are rejected after a restart as well.
+    #[arg(long, requires = "stateless", help_heading = "Sessions")]
+    replay_guard: bool,
+
+    /// Rate limit for answers to one session, with bursts of twice as many; 0 disables it
+    /// [default: 10 on a public address, otherwise 0]
+    #[arg(long, value_name = "N", help_heading = "Sessions")]
+    answers_per_second: Option<u32>,
+
+    /// Retention of ended sessions, from the configuration file.
+    #[arg(skip)]
+    remembered_seconds: Option<u64>,
+
+    /// Timeouts of sessions, from the configuration file.
+    #[arg(skip)]
+    times: SessionsSection,
+
+    /// Oldest MCP protocol revision to accept, for example 2025-06-18 [default: 2024-11-05]
+    #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
+    #[arg(help_heading = "Protocol")]
+    pub(crate) minimum_version: Option<Revision>,
+
+    /// Do not serve the built-in example tools, prompts and flows
+    #[arg(long, help_heading = "Content")]
+    no_examples: bool,
+
+    /// Disable sessions: flows become tools that take all values up front
+    #[arg(long, conflicts_with = "stateless", help_heading = "Sessions")]
+    no_interaction: bool,
+
+    /// Add the tools echo, sleep, fail and panic, to test clients
+    #[arg(long, help_heading = "Content")]
+    diagnostics: bool,
+
+    /// With --diagnostics: add the flow ledger, which asks for entries and appends them to FILE
+    ///
+    /// Without FILE it only asks.
+    #[arg(long, value_name = "FILE", requires = "diagnostics", num_args = 0..=1)]
+    #[arg(require_equals = true, help_heading = "Content")]
+    ledger: Option<Option<PathBuf>>,
+}
+
+/// Style of tool names.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ToolNameStyle {
+    /// With dots: calculator.add
+    #[default]
+    Dotted,
+    /// With underscores, for hosts that reject dots: calculator_add
+    Underscore,
+}
+
+/// Wire format of content.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ContentStyle {
+    /// The MCP specification
+    #[default]
+    Official,
+    /// Seed document 002
+    Seed002,
+}
+
+impl OfferOptions {
+    /// Adds the settings of a configuration file. Options take precedence; lists are joined.
+    #[must_use]
+    pub(crate) fn or(mut self, file: OfferSection, times: SessionsSection) -> Self {
+        self.times = times;
+        self.roots.extend(file.roots);
+        self.workflows.add(file.workflows);
+        self.store = self.store.or(file.store);
+        self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
+        self.remembered_seconds = Some(file.remembered_seconds);
+        let named = file.minimum_version.as_deref();
+        // The file was validated before.
+        let minimum = named.and_then(|name| handshake_revision(name).ok());
+        self.minimum_version = self.minimum_version.or(minimum);
+        self.tool_names = self.tool_names.or(Some(file.tool_names));
+        self.content = self.content.or(Some(file.content));
+        self.no_examples |= !file.examples;
+        self.no_interaction |= !file.interaction && !self.stateless;
+        self.stateless |= file.stateless && !self.no_interaction;
+        self.replay_guard |= file.replay_guard && self.stateless;
+        self
+    }
+
+    /// Sets the default rate limit of a server on a public address (INT-107).
+    #[must_use]
+    pub(crate) fn for_public_address(mut self) -> Self {
+        self.answers_per_second.get_or_insert(ANSWERS_PER_SECOND);
+        self
+    }
+
+    /// Applies the options to the limits of a configuration file.
+    pub(crate) fn limits(&self, file: Limits, in_order: bool) -> Limits {
+        let mut limits = file;
+        if in_order {
+            limits.concurrency = 1;
+        }
+        if let Some(concurrency) = self.max_concurrency {
+            limits.concurrency = concurrency as usize;
+        }
+        limits
+    }
+
+    /// Creates a server with everything it offers.
+    pub(crate) fn server(
+        &self,
+        limits: Limits,
+        exposure: Exposure,
+    ) -> anyhow::Result<OfferedServer> {
+        let workflows = self.workflows.tools(DefinitionForm::Standard)?;
+        let server = self.workflows.add_direct_methods(workflows.add_to(self.builder(limits)?));
+        let server = server.versions(VersionPolicy::Negotiate { minimum: self.minimum_version });
+        self.add_flows(server, workflows, exposure)
+    }
+
+    /// Creates a server of the workflowlookup profile, with its tools only (WFL-017).
+    pub(crate) fn lookup_server(
+        &self,
+        limits: Limits,
+    ) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+        let workflows = self.workflows.tools(DefinitionForm::Literal)?;
+        let server = Server::builder("workflowlookup", SERVER_VERSION)
+            .description("Workflow Orchestration System MCP Server")
+            .limits(limits)
+            .dialect(Dialect::Seed004);
+        let server = self.workflows.add_direct_methods(workflows.add_to(server));
+        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        Ok((server, workflows))
+    }
+
+    fn builder(&self, limits: Limits) -> anyhow::Result<ServerBuilder> {
+        let mut roots = Roots::default();
+        for root in &self.roots {
+            roots = roots.and(Roots::directory(root)?);
+        }
+        let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
+            .description(match self.no_examples {
+                false => "MCP Flow with its built-in example tools and prompts",
+                true => "MCP Flow",
+            })
+            .limits(limits)
+            .tool_names(match self.tool_names.unwrap_or_default() {
+                ToolNameStyle::Dotted => ToolNames::AsRegistered,
+                ToolNameStyle::Underscore => ToolNames::Underscore,
+            })
+            .content_form(match self.content.unwrap_or_default() {
+                ContentStyle::Official => ContentForm::Official,
+                ContentStyle::Seed002 => ContentForm::Seed002,
+            });
+        if !self.no_examples {
+            server = server.tools(mcp_flow_examples::tools()).prompts(mcp_flow_examples::prompts());
+        }
+        if !roots.is_empty() {
+            server = server.tools(Files::new(roots.clone())).resource_roots(roots);
+        }
+        if self.diagnostics {
+            server = server.tools(diagnostics::tools());
+        }
+        Ok(server)
+    }
+
+    /// Adds the flows and their session store.
+    fn add_flows(
+        &self,
+        server: ServerBuilder,
+        workflows: LookupTools,
+        exposure: Exposure,
+    ) -> anyhow::Result<OfferedServer> {
+        let rate = self
+            .answers_per_second
+            .filter(|answers| *answers > 0)
+            .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
+        let limits = engine::SessionLimits { rate, ..engine::SessionLimits::default() };
+        let mut limits = self.times.limits(limits);
+        if let Some(seconds) = self.remembered_seconds {
+            limits.bounds.retention = Duration::from_secs(seconds);
+        }
+        let flows = Interaction::builder().limits(limits);
+        let mut flows = flows.call_inactivity(self.times.call_wait());
+        if !self.no_examples {
+            flows = flows.flows(mcp_flow_examples::flows());
+        }
+        if let Some(path) = &self.ledger {
+            flows = flows.flows(diagnostics::ledger(path.clone()));
+        }
+        if self.no_interaction {
+            let server = flows.disabled().build().add_to(server);
+            let (sessions, store) = (None, "none".to_owned());
+            return Ok(OfferedServer { server, sessions, durable_store: None, store, workflows });
+        }
+        let OpenedStore { store, keys, guard, is_durable, location } =
+            match self.stateless && !self.replay_guard {
+                true => crate::server::store::keys_only(self.store.as_ref())?,
+                false => crate::server::store::open(self.store.as_ref(), exposure)?,
+            };
+        let durable_store = store.clone();
+        let flows = match (store, self.stateless) {
+            (_, true) => flows.stateless(keys.clone(), self.replay_guard.then_some(guard)),
+            (Some(store), false) => flows.store(store),
+            (None, false) => flows,
+        };
+        let flows = if is_durable { flows } else { flows.in_memory() };
+        let runs = self.workflows.runs(
+            &workflows,
+            keys.clone(),
+            exposure.confirmation_instructions(&location),
+        );
+        let run = runs.flow();
+        let flows = flows.engine(move |engine| engine.flow(run)).build();
+        let server = flows.add_to(server).sealing_keys(keys);
+        // Runs need a journal, which a stateless server does not have.
+        let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
+        let sessions = (!self.stateless).then_some(flows);
+        let store = if self.stateless { "carried by clients".to_owned() } else { location };
+        Ok(OfferedServer { server, sessions, durable_store, store, workflows })
+    }
+}
+
+/// Clients that can reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exposure {
+    /// Only the client that started it.
+    SingleClient,
+    /// Any client that can authenticate, such as `mcp-flow sessions`.
+    Network,
+}
+
+impl Exposure {
+    /// Returns how a person confirms a step that the client cannot ask about: instructions for the
+    /// agent, and for the person. The agent does not learn the command, which it could run itself.
+    fn confirmation_instructions(self, location: &str) -> [String; 2] {
+        match (self, location.strip_prefix("redb:")) {
+            (Self::Network, _) => [
+                "Ask the user to confirm run `{run}` in this server's console, or on the command \
+                 line, as the server's log says. Only a person may do so."
+                    .to_owned(),
+                "Confirm with `mcp-flow sessions answer {run} true --url URL` (or false), where URL \
+                 is this server's, or in its console"
+                    .to_owned(),
+            ],
+            // The server locks the file while it runs.
+            (Self::SingleClient, Some(path)) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+                [
+                    "This client cannot ask the user. Ask them to confirm run `{run}` on the \
+                     machine of this server, as its log on standard error says, or to use a client \
+                     that supports elicitation. Only a person may do so."
+                        .to_owned(),
+                    format!(
+                        "End this server, confirm with `mcp-flow sessions answer {{run}} true \
+                         --store redb:{}` (or false), and start it again",
+                        path.display()
+                    ),
+                ]
+            }
+            (Self::SingleClient, None) => [
+                "This client cannot ask the user, and the run is kept in memory only, so it cannot \
+                 be confirmed elsewhere. Ask the user to start this server with `--store redb:PATH`, \
+                 or to use a client that supports elicitation, and start the run again."
+                    .to_owned(),
+                "It cannot be confirmed, because it is kept in memory only: start this server with \
+                 `--store redb:PATH`, or use a client that supports elicitation"
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+/// Server with everything it offers, and its sessions.
+#[derive(Debug)]
+pub(crate) struct OfferedServer {
+    pub(crate) server: ServerBuilder,
+    /// Flows whose sessions this server keeps.
+    pub(crate) sessions: Option<Interaction>,
+    /// Durable store of the sessions.
+    pub(crate) durable_store: Option<Arc<dyn Store>>,
+    /// Location of the sessions, for people.
+    pub(crate) store: String,
+    pub(crate) workflows: LookupTools,
+}
+
+/// Default rate limit for answers on a public address. No person answers faster.
+const ANSWERS_PER_SECOND: u32 = 10;
+
+/// Parses the name of a revision that has a handshake.
+pub(crate) fn handshake_revision(name: &str) -> Result<Revision, String> {
+    Revision::handshake().find(|revision| revision.name() == name).ok_or_else(|| {
+        let names: Vec<_> = Revision::handshake().map(Revision::name).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}

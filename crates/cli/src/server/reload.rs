@@ -1,0 +1,93 @@
+//! Reloads the configuration on SIGHUP without dropping connections.
+//!
+//! Identity, permissions, limits, signing keys and the log level change together or not at all. Other
+//! changes are logged and need a restart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mcp_flow::identity::TokenVerifier;
+use mcp_flow::observability::audit::Audit;
+use mcp_flow::{Limits, Permissions, Server};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::arguments::LogOptions;
+use crate::configuration::File;
+use crate::log;
+use crate::server::access;
+
+/// Listens for SIGHUP, which would end the process otherwise. To be called before the server is
+/// announced, since SIGHUP may be sent from then on.
+pub(crate) fn listen_for_hangup() -> std::io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
+
+/// Parts of a running server that can change, and the source of their configuration.
+pub(crate) struct Reloader {
+    pub(crate) path: Option<PathBuf>,
+    /// Configuration at the start.
+    pub(crate) file: File,
+    /// Logging options of the command line, which take precedence.
+    pub(crate) log: LogOptions,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
+    pub(crate) verifier: Option<Arc<TokenVerifier>>,
+    pub(crate) permissions: Option<Permissions>,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) server: Server,
+}
+
+impl Reloader {
+    /// Reloads whenever the process gets SIGHUP.
+    pub(crate) async fn run(self, mut hangup: Signal) {
+        while hangup.recv().await.is_some() {
+            // Log rotation has moved the file away, even if the configuration is invalid.
+            if let Some(audit) = &self.audit {
+                audit.reopen();
+            }
+            match self.reload() {
+                Ok(()) => tracing::info!("configuration reloaded"),
+                Err(error) => {
+                    tracing::error!("cannot reload the configuration: {error:#}");
+                }
+            }
+        }
+    }
+
+    fn reload(&self) -> anyhow::Result<()> {
+        let mut file = File::read_or_default(self.path.as_deref())?;
+        file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
+        // Everything that can fail comes first, so that nothing is applied in part.
+        let keys = file.signing.keys()?;
+        let signing = match (self.server.signing(), &keys) {
+            (Some(signing), Some(keys)) => Some((signing, keys)),
+            (None, None) => None,
+            _ => anyhow::bail!(
+                "signing cannot be enabled or disabled while running; restart the server"
+            ),
+        };
+        match (&self.verifier, file.identity.is_configured()) {
+            (Some(verifier), true) => verifier.replace(access::identity_settings(&file)?)?,
+            (None, false) => {}
+            (Some(_), false) => {
+                anyhow::bail!("authentication cannot be disabled while running; restart the server")
+            }
+            (None, true) => {
+                anyhow::bail!("authentication cannot be enabled while running; restart the server")
+            }
+        }
+        if let Some((signing, keys)) = signing {
+            signing.replace(keys);
+        }
+        if let Some(permissions) = &self.permissions {
+            permissions.replace(&access::permissions(&file));
+            self.server.permissions_changed();
+        }
+        self.server.set_limits((self.limits)(&file));
+        log::apply(self.log, &file.log);
+        for key in self.file.changes_that_need_a_restart(&file) {
+            tracing::warn!("{key} has changed; restart the server to apply it");
+        }
+        Ok(())
+    }
+}
