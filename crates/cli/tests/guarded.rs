@@ -30,7 +30,7 @@ fn a_reload_changes_who_may_do_what() {
     assert_eq!(served.tools(BOB), many);
 
     write(folder.path(), &[("bob", BOB)], "tools = [\"calculator.add\"]");
-    served.reload("was reloaded");
+    served.reload("configuration reloaded");
     assert_eq!(served.tools(BOB), ["calculator.add"]);
     assert_eq!(served.post(Some(ADA), &list()).0, 401);
     let mut rest = String::new();
@@ -155,7 +155,7 @@ fn the_command_line_wins() {
     let mut served = Served::start(folder.path(), &["--token-file", "tokens"]);
     assert_eq!(served.post(Some(ADA), &list()).0, 200);
     std::fs::write(folder.path().join("tokens"), format!("bob:{BOB}\n")).unwrap();
-    let said = served.reload("was reloaded");
+    let said = served.reload("configuration reloaded");
     assert!(!said.contains("has changed"), "what the command line says has not: {said}");
     assert_eq!((served.post(Some(ADA), &list()).0, served.post(Some(BOB), &list()).0), (401, 200));
     served.end();
@@ -174,7 +174,7 @@ fn a_reload_keeps_the_rates_of_an_open_address() {
     // One at once, and the next only when some milliseconds have gone by.
     let is_refused = |served: &Served| (0..1000).any(|_| served.post(Some(ADA), &list()).0 == 429);
     assert!(is_refused(&served));
-    served.reload("was reloaded");
+    served.reload("configuration reloaded");
     assert!(is_refused(&served));
     served.end();
 }

@@ -78,7 +78,7 @@ fn keys_are_exchanged_while_running() {
         |name: &str| call(folder.path(), &url, &["--signing-key-file", name], &[]).status.code();
     write_key(&folder.path().join("old"), &old);
     write_key(&folder.path().join("key"), &format!("{new}{old}"));
-    served.reload("was reloaded");
+    served.reload("configuration reloaded");
     // The old one still signs for a client that knows both; the server signs with the new one.
     assert_eq!((try_with("key"), try_with("new"), try_with("old")), (Some(0), Some(0), Some(5)));
     write_key(&folder.path().join("key"), "nothing\n");
@@ -98,8 +98,8 @@ fn bad_keys_are_told() {
         ("key_file = \"absent\"", "absent"),
         ("key_file = \"open\"", "chmod 600"),
         ("key_env = \"NOT_THERE\"", "NOT_THERE"),
-        ("key_file = \"key\"\nkey_env = \"KEY\"", "key_file or key_env, not both"),
-        ("key = \"secret\"", "no key `key` here"),
+        ("key_file = \"key\"\nkey_env = \"KEY\"", "mutually exclusive"),
+        ("key = \"secret\"", "unknown key `key`"),
         ("key_file = \"key\"\nwindow_seconds = 0", "window_seconds"),
     ] {
         key(folder.path(), "open");

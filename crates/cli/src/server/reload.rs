@@ -48,7 +48,7 @@ impl Reloader {
             match self.reload() {
                 Ok(()) => tracing::info!("configuration reloaded"),
                 Err(error) => {
-                    tracing::error!("cannot reload the configuration: {error:#}");
+                    tracing::error!("configuration not reloaded: {error:#}");
                 }
             }
         }

@@ -176,7 +176,7 @@ fn nothing_goes_on_for_ever() {
         (["prompts", &at("loop"), "", ""], 4, "the same cursor twice"),
         (["tools", &at("garbage"), "", ""], 4, "no response"),
         (["tools", &at("long"), "", ""], 4, "more than 67108864 bytes"),
-        (["tools", &at("silent"), "--time-limit", "1"], 3, "--time-limit"),
+        (["tools", &at("silent"), "--timeout", "1"], 3, "--timeout"),
         (["call", &at("bomb"), "bomb", "a=x"], 0, "done"),
     ] {
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();

@@ -14,7 +14,7 @@ fn a_new_workflow_is_written_checked_and_listed() {
     assert_eq!(workflow(&["new", "my-own"]).2, 1, "a file that is there is left alone");
     assert_eq!(workflow(&["new", "My Own"]).2, 2);
     let (out, _, code) = workflow(&["validate", "workflows/my-own.yaml"]);
-    assert!(code == 0 && out.contains("good"), "{out}");
+    assert!(code == 0 && out.contains("valid"), "{out}");
     let (out, _, _) = workflow(&["list", "--format", "json"]);
     let listed: Value = serde_json::from_str(&out).unwrap();
     let found = listed["workflows"].as_array().unwrap().iter().find(|one| one["id"] == "my-own");
@@ -87,11 +87,11 @@ fn conformance_is_tried_from_outside() {
     let folder = tempfile::tempdir().unwrap();
     let strict = ["workflow", "conform", "--", PROGRAM, "stdio", "--profile", "workflowlookup"];
     let (said, _, code) = run_in(folder.path(), &strict, "");
-    assert!(code == 0 && !said.contains("BROKEN"), "{said}");
+    assert!(code == 0 && !said.contains("FAIL"), "{said}");
     let lenient = ["workflow", "conform", "--", PROGRAM, "stdio", "--store", "memory:"];
     let (said, _, code) = run_in(folder.path(), &lenient, "");
     assert_eq!(code, 1);
-    assert!(said.contains("BROKEN  tools/list gives the four printed tools"), "{said}");
+    assert!(said.contains("FAIL  tools/list gives the four printed tools"), "{said}");
     // One that says the same to everything, one that says nothing, and none at all.
     let parrot = r#"while read line; do echo '{"jsonrpc":"2.0","id":1,"result":{}}'; done"#;
     for wrong in [&["sh", "-c", parrot][..], &["true"], &["no-such-program"]] {

@@ -22,10 +22,10 @@ fn a_withdrawn_form_takes_no_keys() {
     terminal.enter("second answer");
     terminal.expect("thanks");
     terminal.ends_with(0);
-    let told = script.told();
-    let answer = told.iter().find(|message| message["id"] == "second").unwrap();
+    let received = script.received();
+    let answer = received.iter().find(|message| message["id"] == "second").unwrap();
     assert_eq!(answer["result"]["content"]["it"], "second answer");
-    assert!(!told.iter().any(|message| message["id"] == "first"), "{told:?}");
+    assert!(!received.iter().any(|message| message["id"] == "first"), "{received:?}");
 }
 
 /// A command that ends with a question open leaves the terminal as it was.

@@ -7,6 +7,7 @@
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use inquire::InquireError;
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
 /// Relay from the person's terminal to the widgets.
 #[derive(Debug)]
@@ -74,7 +75,18 @@ impl Keyboard {
         if !matches!(answered, Err(InquireError::OperationInterrupted)) {
             while !is_ctrl_c(&event::read()?) {}
         }
+        self.discard_input()?;
         Ok(None)
+    }
+
+    /// Discards keys that were typed for a withdrawn question, so that they do not answer the next.
+    fn discard_input(&self) -> io::Result<()> {
+        tcflush(&self.terminal, QueueSelector::IFlush)?;
+        tcflush(rustix::stdio::stdin(), QueueSelector::IFlush)?;
+        while event::poll(Duration::ZERO)? {
+            event::read()?;
+        }
+        Ok(())
     }
 
     /// Passes on what is typed until the other end of `stop` is closed.
