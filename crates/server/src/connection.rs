@@ -105,9 +105,20 @@ impl Connection {
 
     /// Dispatches a frame. Never waits; replies come out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
+        self.receive_since(frame, self.moment());
+    }
+
+    /// Like [`receive`](Self::receive), for a frame that began to arrive at this moment: its sender
+    /// has seen nothing that left later.
+    pub fn receive_since(&self, frame: &[u8], began: Moment) {
         if let Some(message) = signed::open(&self.inner, frame) {
-            dispatch::receive(&self.inner, message, Route::default());
+            dispatch::receive(&self.inner, message, Route::default().received_at(began));
         }
+    }
+
+    /// The current moment of the connection.
+    pub fn moment(&self) -> Moment {
+        self.inner.output.moment()
     }
 
     /// Like [`receive`](Self::receive), for a frame that its transport has opened and decoded.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::frame::{Line, LineDecoder};
+use mcp_flow_server::connection::Moment;
 use mcp_flow_server::{Connection, ConnectionEnd, Segment};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -24,6 +25,7 @@ pub async fn drive(
     let partial_frames = connection.partial_frames();
     let mut input = vec![0; READ_SIZE];
     let mut sending: Option<OutgoingSegment> = None;
+    let mut began = None;
     let mut reading = true;
     let mut stopping = false;
     loop {
@@ -50,7 +52,7 @@ pub async fn drive(
             read = reader.read(&mut input), if may_read => {
                 let read = read?;
                 decoder.buffer().extend_from_slice(&input[..read]);
-                let is_mcp = receive_lines(connection, &mut decoder, read == 0);
+                let is_mcp = receive_lines(connection, &mut decoder, &mut began, read == 0);
                 let fits = partial_frames.may_hold(decoder.pending());
                 if !fits {
                     connection.reject(RpcError::overloaded());
@@ -89,7 +91,14 @@ async fn write_remaining(
 
 /// Passes on the complete lines, and at the end of input the last one too. Returns `false` on an
 /// HTTP request: a web page could put messages behind its headers and act as the local user.
-fn receive_lines(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> bool {
+///
+/// `began` is the moment at which the first bytes of an incomplete line arrived.
+fn receive_lines(
+    connection: &Connection,
+    decoder: &mut LineDecoder,
+    began: &mut Option<Moment>,
+    at_end: bool,
+) -> bool {
     while let Some(line) = decoder.next_line() {
         if is_http_request(&line) {
             let details = "this is HTTP, but one JSON message per line is expected; use the port \
@@ -97,10 +106,13 @@ fn receive_lines(connection: &Connection, decoder: &mut LineDecoder, at_end: boo
             connection.reject(RpcError::invalid_request(details));
             return false;
         }
-        receive_line(connection, &line);
+        receive_line(connection, &line, began.take());
     }
     if at_end && let Some(line) = decoder.last_line() {
-        receive_line(connection, &line);
+        receive_line(connection, &line, began.take());
+    }
+    if began.is_none() && decoder.pending() > 0 {
+        *began = Some(connection.moment());
     }
     true
 }
@@ -111,9 +123,11 @@ fn is_http_request(line: &Line<'_>) -> bool {
     frame.trim_ascii_end().last_chunk::<9>().is_some_and(|end| end.starts_with(b" HTTP/"))
 }
 
-fn receive_line(connection: &Connection, line: &Line<'_>) {
+fn receive_line(connection: &Connection, line: &Line<'_>, began: Option<Moment>) {
     match line {
-        Line::Frame(frame) => connection.receive(frame),
+        Line::Frame(frame) => {
+            connection.receive_since(frame, began.unwrap_or_else(|| connection.moment()));
+        }
         Line::TooLong => {
             let limit = connection.limits().frame;
             connection.reject(RpcError::too_large(limit));

@@ -203,7 +203,7 @@ impl Route {
 
     /// The route of a request that was received at this moment and is served later.
     pub(super) fn received_at(self, moment: Moment) -> Self {
-        Self { received: Some(moment), ..self }
+        Self { received: self.received.or(Some(moment)), ..self }
     }
 
     /// The moment the request was received, if it was parked.
