@@ -36,14 +36,14 @@ pub struct Support {
     /// Version of the interaction protocol.
     pub version: String,
     /// Optional features.
-    pub features: Features,
+    pub features: InteractionFeatures,
 }
 
 /// Optional features of the interaction protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "five flags are what the protocol has")]
-pub struct Features {
+pub struct InteractionFeatures {
     /// The server stores the sessions.
     pub stateful_sessions: bool,
     /// Prompts carry progress.

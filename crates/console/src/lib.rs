@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mcp_flow_http::{Page, Pages};
+use mcp_flow_http::{Page, StaticPages};
 use serde_json::{Value, json};
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
@@ -81,7 +81,7 @@ impl Console {
     }
 }
 
-impl Pages for Console {
+impl StaticPages for Console {
     fn find(&self, path: &str) -> Option<Page> {
         match path {
             "/" => self.read("/index.html"),
@@ -127,7 +127,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 #[cfg(test)]
 mod tests {
     use super::Console;
-    use mcp_flow_http::Pages;
+    use mcp_flow_http::StaticPages;
 
     #[test]
     fn only_pages_scripts_styles_and_icons_are_served() {

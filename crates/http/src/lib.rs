@@ -33,5 +33,5 @@ pub use listen::{BindError, Bound, bind};
 pub use mcp_flow_http_client as client;
 pub use mcp_flow_server::Verifier;
 pub use mcp_flow_tls::{Tls, TlsError};
-pub use operator::pages::{Page, Pages};
+pub use operator::pages::{Page, StaticPages};
 pub use options::Options;

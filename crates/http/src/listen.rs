@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::limits::http2_idle::{CloseReason, StreamTracker};
 use crate::limits::write_timeout::WriteTimeout;
 use crate::operator::metrics::HttpConnection;
-use crate::operator::pages::Pages;
+use crate::operator::pages::StaticPages;
 use crate::operator::{Callback, OperatorEndpoints};
 use crate::options::Options;
 use crate::service::Service;
@@ -93,7 +93,7 @@ impl Bound {
 
     /// Adds web pages, served without authentication.
     #[must_use]
-    pub fn pages(mut self, pages: impl Pages) -> Self {
+    pub fn pages(mut self, pages: impl StaticPages) -> Self {
         self.operator.pages = Some(Box::new(pages));
         self
     }

@@ -7,12 +7,12 @@ pub(crate) mod pages;
 use std::fmt;
 use std::pin::Pin;
 
-use pages::Pages;
+use pages::StaticPages;
 
 /// Endpoints that the embedding program adds.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorEndpoints {
-    pub(crate) pages: Option<Box<dyn Pages>>,
+    pub(crate) pages: Option<Box<dyn StaticPages>>,
     /// Metrics shown at `/metrics` after those of HTTP.
     pub(crate) metrics: Vec<Callback<String>>,
     pub(crate) readiness: Option<Callback<Result<(), String>>>,

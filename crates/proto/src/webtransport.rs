@@ -14,7 +14,7 @@ pub mod ledger;
 pub mod negotiation;
 pub mod stream_error;
 
-pub use datagram::{AudioChunk, Datagram, DatagramChannel, DatagramError};
+pub use datagram::{AudioChunk, Datagram, DatagramChannel, DatagramDecodeError};
 pub use frame::{FrameDecoder, TooLong, write_frame};
 pub use header::{HeaderDecoder, StreamHeader, request_number};
 pub use ledger::{Arrival, Expired, Ledger, StreamRejection};

@@ -24,7 +24,7 @@ mod template;
 pub use condition::{Comparison, Condition, WorkflowContext};
 pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use library::{
-    BadDirectory, BrokenFile, Library, LibraryChanges, LibraryEntry, LibraryWatcher, Origin,
+    BrokenFile, Library, LibraryChanges, LibraryEntry, LibraryWatcher, Origin, UnreadableDirectory,
     check_file, files_in,
 };
 pub use lookup::{

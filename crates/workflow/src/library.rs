@@ -107,12 +107,12 @@ impl Library {
     /// and logged; a directory that cannot be read is an error.
     pub fn open(
         directories: impl IntoIterator<Item = (Origin, PathBuf)>,
-    ) -> Result<Self, BadDirectory> {
+    ) -> Result<Self, UnreadableDirectory> {
         let mut library = Self::bundled();
         let inner = Arc::get_mut(&mut library.inner).expect("the handle is not shared yet");
         let index = inner.index.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (origin, path) in directories {
-            let bad = |source| BadDirectory { path: path.clone(), source };
+            let bad = |source| UnreadableDirectory { path: path.clone(), source };
             let path = path.canonicalize().map_err(bad)?;
             let found = files::find(&path).map_err(bad)?;
             inner.directories.push(Directory { origin, path: path.clone() });
@@ -247,7 +247,7 @@ fn log_warnings(path: &Path, reading: &Reading) {
 /// A directory that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the workflows in {} cannot be read", path.display())]
-pub struct BadDirectory {
+pub struct UnreadableDirectory {
     /// The directory.
     pub path: PathBuf,
     /// Cause.

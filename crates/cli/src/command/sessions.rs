@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use chrono::DateTime;
 use clap::Subcommand;
-use mcp_flow::client::interaction::Features;
+use mcp_flow::client::interaction::InteractionFeatures;
 use serde_json::{Value, json};
 
 use crate::client::connect::TlsOptions;
@@ -122,7 +122,11 @@ impl Sessions {
 }
 
 /// Returns how a session with this server can be resumed.
-pub(crate) fn resumption(target: &Target, tls: &TlsOptions, features: Features) -> Resumption {
+pub(crate) fn resumption(
+    target: &Target,
+    tls: &TlsOptions,
+    features: InteractionFeatures,
+) -> Resumption {
     match target {
         _ if !features.stateful_sessions => Resumption::NotKept,
         Target::Address(address) => Resumption::RunningServer(remote_command(&address.url, tls)),

@@ -14,7 +14,7 @@ use hyper::{Method, StatusCode};
 use crate::response::{HttpResponse, empty, text};
 
 /// Source of web pages by path.
-pub trait Pages: fmt::Debug + Send + Sync + 'static {
+pub trait StaticPages: fmt::Debug + Send + Sync + 'static {
     /// Returns the page at a path, if there is one. It takes precedence over the transports.
     fn find(&self, path: &str) -> Option<Page>;
 
@@ -55,7 +55,7 @@ impl Page {
 
 /// Serves a page, or returns `None` if the request is not for one.
 pub(crate) fn serve(
-    pages: &dyn Pages,
+    pages: &dyn StaticPages,
     method: &Method,
     path: &str,
     headers: &HeaderMap,
@@ -114,7 +114,7 @@ const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-p
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, Pages, serve};
+    use super::{Page, StaticPages, serve};
     use bytes::Bytes;
     use hyper::Method;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -122,7 +122,7 @@ mod tests {
     #[derive(Debug)]
     struct One;
 
-    impl Pages for One {
+    impl StaticPages for One {
         fn find(&self, path: &str) -> Option<Page> {
             let page = Page::new("text/html", Bytes::from_static(b"plain")).tag("\"1\"");
             (path == "/one").then(|| page.zipped(Bytes::from_static(b"zip")))

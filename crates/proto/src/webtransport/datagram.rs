@@ -33,7 +33,7 @@ pub enum DatagramChannel {
 
 /// The reason a datagram is invalid. Invalid datagrams are dropped and counted (WT-021).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DatagramError {
+pub enum DatagramDecodeError {
     /// It is shorter than the header.
     #[error("the datagram is shorter than its header")]
     TooShort,
@@ -61,18 +61,18 @@ impl<'a> Datagram<'a> {
     }
 
     /// Decodes a datagram.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, DatagramError> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DatagramDecodeError> {
         let Some((&[channel, flags, a, b, c, d], payload)) = bytes.split_first_chunk() else {
-            return Err(DatagramError::TooShort);
+            return Err(DatagramDecodeError::TooShort);
         };
         let channel = match channel {
             1 => DatagramChannel::Progress,
             2 => DatagramChannel::Audio,
             3 => DatagramChannel::Log,
-            unknown => return Err(DatagramError::UnknownChannel(unknown)),
+            unknown => return Err(DatagramDecodeError::UnknownChannel(unknown)),
         };
         if flags != 0 {
-            return Err(DatagramError::Flags(flags));
+            return Err(DatagramDecodeError::Flags(flags));
         }
         Ok(Self { channel, request: u32::from_be_bytes([a, b, c, d]), payload })
     }
@@ -112,7 +112,7 @@ impl<'a> AudioChunk<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AudioChunk, Datagram, DatagramChannel, DatagramError};
+    use super::{AudioChunk, Datagram, DatagramChannel, DatagramDecodeError};
 
     /// WT-019, WT-020, WT-022, WT-023: a datagram has a channel, flags of 0 and a request number.
     #[test]
@@ -133,11 +133,11 @@ mod tests {
     #[test]
     fn invalid_datagrams_are_rejected() {
         for (bytes, error) in [
-            (&b""[..], DatagramError::TooShort),
-            (b"\x01\x00\0\0\0", DatagramError::TooShort),
-            (b"\x00\x00\0\0\0\x01", DatagramError::UnknownChannel(0)),
-            (b"\x7f\x00\0\0\0\x01", DatagramError::UnknownChannel(0x7f)),
-            (b"\x01\x80\0\0\0\x01", DatagramError::Flags(0x80)),
+            (&b""[..], DatagramDecodeError::TooShort),
+            (b"\x01\x00\0\0\0", DatagramDecodeError::TooShort),
+            (b"\x00\x00\0\0\0\x01", DatagramDecodeError::UnknownChannel(0)),
+            (b"\x7f\x00\0\0\0\x01", DatagramDecodeError::UnknownChannel(0x7f)),
+            (b"\x01\x80\0\0\0\x01", DatagramDecodeError::Flags(0x80)),
         ] {
             assert_eq!(Datagram::decode(bytes), Err(error), "{bytes:x?}");
         }
