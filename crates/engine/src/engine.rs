@@ -240,8 +240,8 @@ impl Engine {
         Ok(self.inner.store.list(filter, page).await?)
     }
 
-    /// Counts the sessions of all owners by phase. Expired sessions are not counted, even if nobody
-    /// asks for them (INT-074).
+    /// Counts the sessions of all owners by phase. Maintenance removes expired sessions from the count
+    /// (INT-074).
     pub async fn census(&self) -> Result<Census, EngineError> {
         Ok(self.inner.store.census().await?)
     }

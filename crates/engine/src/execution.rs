@@ -31,7 +31,7 @@ pub(crate) struct Execution {
     state: Mutex<ExecutionState>,
 }
 
-/// What an execution needs from its engine.
+/// Parts of the engine that an execution uses.
 pub(crate) struct ExecutionContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Arc<SessionLimits>,

@@ -48,8 +48,8 @@
 //!
 //! A turn, from an answer to the next question: [`Engine::respond`] finds or loads the slot and
 //! locks its turn; `Execution` decides whether the answer is valid; `Slot::poll` runs the flow;
-//! `turn` appends the new events to the store. Only then are subscribers (`notice`) and the caller
-//! told.
+//! `turn` appends the new events to the store. Only then do subscribers (`notice`) and the caller
+//! learn of them.
 //!
 //! [`ClientHeldSessions`] runs the same turns on sessions that clients keep in signed tokens.
 

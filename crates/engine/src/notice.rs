@@ -164,7 +164,7 @@ impl Hub {
         }
     }
 
-    /// Warns of sessions that are about to expire, and removes channels nobody listens to.
+    /// Warns of sessions that are about to expire, and removes channels without subscribers.
     pub(crate) fn publish_warnings(&self, now: Timestamp) {
         self.channels.lock().retain(|id, channel| {
             let due = channel.deadline.filter(|deadline| {

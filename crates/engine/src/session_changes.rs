@@ -45,7 +45,7 @@ impl SessionChanges {
     }
 }
 
-/// Publishes changes to subscribers. Costs one atomic load until somebody subscribes.
+/// Publishes changes to subscribers. Costs one atomic load before the first subscription.
 #[derive(Debug, Default)]
 pub(crate) struct ChangePublisher {
     sender: OnceLock<broadcast::Sender<SessionChange>>,
@@ -74,9 +74,9 @@ mod tests {
     use super::{CAPACITY, ChangePublisher, SessionChange};
     use mcp_flow_session::SessionId;
 
-    /// A subscriber that falls behind is told so, and gets the newer changes.
+    /// A subscriber that falls behind gets `Lagged`, then the newer changes.
     #[tokio::test]
-    async fn a_lagging_subscriber_is_told() {
+    async fn a_lagging_subscriber_gets_lagged() {
         let publisher = ChangePublisher::default();
         let id: SessionId = format!("session_{:032x}", 7).parse().unwrap();
         publisher.publish(|| unreachable!("there is no subscriber"));

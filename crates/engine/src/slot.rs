@@ -44,7 +44,7 @@ pub(crate) struct Slot {
     waker: Waker,
 }
 
-/// Wakes whoever drives a flow.
+/// Wakes the task that drives a flow.
 #[derive(Default)]
 pub(crate) struct Signal {
     notify: Notify,

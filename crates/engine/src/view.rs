@@ -21,7 +21,7 @@ pub struct View {
     pub inactivity: Option<u64>,
 }
 
-/// What comes next in a session.
+/// Status of a session, with what is expected next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionStatus {
     /// A question is open: answer it.

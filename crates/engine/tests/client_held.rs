@@ -1,10 +1,10 @@
-//! Sessions that the client keeps.
+//! Client-held sessions: tokens, replay guard, turns whose caller goes away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{StillClock, builder, me, open, result, start, within};
+use crate::support::{ManualClock, builder, me, open, result, start, within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow_engine::{AnswerReply, BadToken, ClientHeldSessions, Definition, EngineError, Flow};
@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// INT-003, INT-129, INT-131: each turn in a process that has never seen the session.
+/// INT-003, INT-129, INT-131: each turn runs in a process that has not seen the session.
 #[tokio::test]
-async fn a_session_lives_in_its_token() {
+async fn a_token_contains_its_session() {
     let store = Arc::new(MemoryStore::new());
     let process = || ClientHeldSessions::new(&builder(store.clone()).build(), keys(1));
     let (view, token) = process().start(start("book_trip")).await.unwrap();
@@ -39,11 +39,11 @@ async fn a_session_lives_in_its_token() {
     assert!(store.is_empty(), "nothing is kept here");
 }
 
-/// INT-128, INT-130, INT-132: three members, and no bit of them can be changed.
+/// INT-128, INT-130, INT-132: a token has three members, and any modified bit is detected.
 #[tokio::test]
-async fn a_token_cannot_be_changed() {
-    let stateless = stateless();
-    let (view, token) = stateless.start(start("register")).await.unwrap();
+async fn a_modified_token_is_rejected() {
+    let client_held = client_held();
+    let (view, token) = client_held.start(start("register")).await.unwrap();
     let text = STANDARD.decode(&token).unwrap();
     let members: Value = serde_json::from_slice(&text).unwrap();
     let names: Vec<_> = members.as_object().unwrap().keys().collect();
@@ -52,14 +52,14 @@ async fn a_token_cannot_be_changed() {
     for place in 0..text.len() {
         let mut changed = text.clone();
         changed[place] ^= 1;
-        let refused = stateless.view(&STANDARD.encode(&changed), &me()).await;
+        let refused = client_held.view(&STANDARD.encode(&changed), &me()).await;
         assert!(matches!(refused, Err(EngineError::BadToken(_))), "byte {place}: {refused:?}");
     }
     for junk in ["", "x", "e30=", "====", &token[1..], &"A".repeat(5 << 20)] {
-        let refused = stateless.respond(junk, &me(), json!("Ada").into()).await.unwrap_err();
+        let refused = client_held.respond(junk, &me(), json!("Ada").into()).await.unwrap_err();
         assert!(matches!(refused, EngineError::BadToken(BadToken::Malformed)));
     }
-    // A rotated ring still knows its old key; another ring does not.
+    // A rotated ring still has its old key; another ring does not.
     let mut rotated = keys(1);
     rotated.rotate(Key::from_bytes([2; 32]));
     let engine = builder(Arc::new(MemoryStore::new())).build();
@@ -71,21 +71,21 @@ async fn a_token_cannot_be_changed() {
 /// INT-133: a token is bound to its owner and expires.
 #[tokio::test]
 async fn a_token_is_bound_to_owner_and_time() {
-    let clock = StillClock::new();
+    let clock = ManualClock::new();
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
-    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
-    let (_, token) = stateless.start(start("register")).await.unwrap();
+    let client_held = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
+    let (_, token) = client_held.start(start("register")).await.unwrap();
     let eve = Owner::new("eve");
-    let stolen = stateless.respond(&token, &eve, json!("Eve").into()).await.unwrap_err();
+    let stolen = client_held.respond(&token, &eve, json!("Eve").into()).await.unwrap_err();
     assert!(matches!(stolen, EngineError::NotFound));
     clock.forward(Duration::from_secs(299));
-    let (_, token) = stateless.respond(&token, &me(), json!("Ada").into()).await.unwrap();
+    let (_, token) = client_held.respond(&token, &me(), json!("Ada").into()).await.unwrap();
     clock.forward(Duration::from_secs(300));
-    let late = stateless.respond(&token, &me(), json!("a@b").into()).await.unwrap_err();
+    let late = client_held.respond(&token, &me(), json!("a@b").into()).await.unwrap_err();
     assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
-    let late = stateless.view(&token, &me()).await.unwrap_err();
+    let late = client_held.view(&token, &me()).await.unwrap_err();
     assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
-    assert!(matches!(stateless.inspect(&token, &eve).await, Err(EngineError::NotFound)));
+    assert!(matches!(client_held.inspect(&token, &eve).await, Err(EngineError::NotFound)));
     assert_eq!(
         engine.denied_accesses(),
         2,
@@ -93,20 +93,20 @@ async fn a_token_is_bound_to_owner_and_time() {
     );
 }
 
-/// INT-133: with a guard a turn is taken once, and a cancelled session stays cancelled.
+/// INT-133: with a guard a turn runs once, and a cancelled session stays cancelled.
 #[tokio::test]
-async fn a_guard_refuses_old_turns() {
-    let loose = stateless();
+async fn a_guard_rejects_outdated_tokens() {
+    let loose = client_held();
     let (_, first) = loose.start(start("register")).await.unwrap();
     loose.respond(&first, &me(), json!("Ada").into()).await.unwrap();
     loose.respond(&first, &me(), json!("Bob").into()).await.unwrap();
 
-    let guarded = stateless().replay_guard(guard(100));
+    let guarded = client_held().replay_guard(guard(100));
     let (_, first) = guarded.start(start("register")).await.unwrap();
     let (_, second) = guarded.respond(&first, &me(), json!("Ada").into()).await.unwrap();
     let again = guarded.respond(&first, &me(), json!("Bob").into()).await.unwrap_err();
     assert!(matches!(again, EngineError::Outdated));
-    // Nor is what it was taken for what it is.
+    // An outdated token does not show a past state either.
     assert!(matches!(guarded.view(&first, &me()).await, Err(EngineError::Outdated)));
     assert!(matches!(guarded.inspect(&first, &me()).await, Err(EngineError::Outdated)));
     assert_eq!(guarded.inspect(&second, &me()).await.unwrap().history.len(), 1);
@@ -116,10 +116,10 @@ async fn a_guard_refuses_old_turns() {
     assert!(matches!(again, EngineError::Outdated));
 }
 
-/// A request that was refused has used up nothing.
+/// A rejected request does not use up the turn.
 #[tokio::test]
-async fn a_refused_request_can_be_repeated() {
-    let guarded = stateless().replay_guard(guard(100));
+async fn a_rejected_request_can_be_repeated() {
+    let guarded = client_held().replay_guard(guard(100));
     let (_, token) = guarded.start(start("register")).await.unwrap();
     let early = guarded.finish(&token, &me()).await.unwrap_err();
     assert!(matches!(early, EngineError::NotEarly));
@@ -148,18 +148,18 @@ async fn a_turn_whose_caller_goes_away_is_recorded() {
     };
     let recorded = Arc::new(Recorded { guard: MemoryGuard::new(10), turns: Notify::new() });
     let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("pay", pay)).build();
-    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(recorded.clone());
-    let (_, token) = stateless.start(start("pay")).await.unwrap();
+    let client_held = ClientHeldSessions::new(&engine, keys(1)).replay_guard(recorded.clone());
+    let (_, token) = client_held.start(start("pay")).await.unwrap();
     let caller = me();
     tokio::select! {
-        _ = stateless.respond(&token, &caller, json!(5).into()) => panic!("the step is waiting"),
+        _ = client_held.respond(&token, &caller, json!(5).into()) => panic!("the step is waiting"),
         () = begun.notified() => {}
     }
-    let again = stateless.respond(&token, &me(), json!(5).into()).await.unwrap_err();
+    let again = client_held.respond(&token, &me(), json!(5).into()).await.unwrap_err();
     assert!(matches!(again, EngineError::Outdated), "its turn is in progress: {again:?}");
     release.notify_one();
     within("the turn to be recorded", recorded.turns.notified()).await;
-    let again = stateless.respond(&token, &me(), json!(5).into()).await.unwrap_err();
+    let again = client_held.respond(&token, &me(), json!(5).into()).await.unwrap_err();
     assert!(matches!(again, EngineError::Outdated), "{again:?}");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
@@ -181,13 +181,13 @@ async fn a_shutdown_interrupts_a_turn() {
         }
     };
     let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("wait", wait)).build();
-    let stateless = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
-    let (_, token) = stateless.start(start("wait")).await.unwrap();
+    let client_held = ClientHeldSessions::new(&engine, keys(1)).replay_guard(guard(10));
+    let (_, token) = client_held.start(start("wait")).await.unwrap();
     let (me, shutdown) = (me(), async {
         begun.notified().await;
         engine.shutdown().await;
     });
-    let respond = stateless.respond(&token, &me, json!(5).into());
+    let respond = client_held.respond(&token, &me, json!(5).into());
     let (interrupted, ()) = within("the shutdown", async { tokio::join!(respond, shutdown) }).await;
     assert!(matches!(interrupted, Err(EngineError::ShuttingDown)), "{interrupted:?}");
 }
@@ -216,7 +216,7 @@ impl ReplayGuard for Recorded {
 #[derive(Deserialize)]
 struct Nothing {}
 
-fn stateless() -> ClientHeldSessions {
+fn client_held() -> ClientHeldSessions {
     ClientHeldSessions::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))
 }
 

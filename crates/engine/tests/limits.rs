@@ -1,10 +1,10 @@
-//! Time, rates and numbers: what a session may take, and how it ends when it takes more.
+//! Limits of sessions: timeouts, rates, quotas and retention.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start,
+    ManualClock, NoParams, answer, builder, ended, fault, me, no_linger, open, start,
 };
 use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Notice, Rate, SessionLimits};
 use mcp_flow_session::event::{Ending, FaultName, Limit};
@@ -13,20 +13,20 @@ use mcp_flow_session::store::{Append, PageRequest, Phase};
 use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
 
-/// INT-071, INT-072, INT-022: five minutes without an answer, counted anew after each.
+/// INT-071, INT-072, INT-022: five minutes without an answer, restarted by each answer.
 #[tokio::test]
-async fn a_session_expires_when_nobody_answers() {
-    for (timeout, patience) in [(None, 300_000), (Some(1_000), 1_000)] {
-        let clock = StillClock::new();
+async fn a_session_expires_without_an_answer() {
+    for (timeout, inactivity) in [(None, 300_000), (Some(1_000), 1_000)] {
+        let clock = ManualClock::new();
         let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
         let mut wanted = start("register");
         wanted.inactivity = timeout.map(Duration::from_millis);
         let id = engine.start(wanted).await.unwrap().id;
-        clock.forward(Duration::from_millis(patience - 1));
+        clock.forward(Duration::from_millis(inactivity - 1));
         let view = answer(&engine, id, json!("Ada")).await;
-        assert_eq!(view.inactivity, Some(patience));
-        clock.forward(Duration::from_millis(patience));
-        // Over is over, whether or not anyone has ended it yet.
+        assert_eq!(view.inactivity, Some(inactivity));
+        clock.forward(Duration::from_millis(inactivity));
+        // It counts as expired before maintenance has run.
         let view = engine.view(id, &me()).await.unwrap();
         assert_eq!(ended(&view).ending, Ending::Expired(Limit::Inactivity));
         assert!(engine.inspect(id, &me()).await.unwrap().history.is_empty());
@@ -40,17 +40,17 @@ async fn a_session_expires_when_nobody_answers() {
     }
 }
 
-/// INT-074: a journal that makes no sense holds up no other session, and does not stay for ever.
+/// INT-074: a damaged journal does not delay other sessions, and is erased at its deadline.
 #[tokio::test]
-async fn a_damaged_session_holds_up_no_other() {
-    let (store, clock) = (Arc::new(MemoryStore::new()), StillClock::new());
-    let engine = builder(store.clone()).clock(clock.clone()).limits(forgetful()).build();
+async fn a_damaged_session_does_not_delay_others() {
+    let (store, clock) = (Arc::new(MemoryStore::new()), ManualClock::new());
+    let engine = builder(store.clone()).clock(clock.clone()).limits(no_linger()).build();
     let damaged = engine.start(start("register")).await.unwrap().id;
     clock.forward(Duration::from_secs(1));
     let sound = engine.start(start("register")).await.unwrap().id;
     let journal = store.read(damaged).await.unwrap();
     let summary = Session::replay(&journal).unwrap().unwrap().summary();
-    // It has begun already, so it cannot begin now.
+    // A session cannot begin twice.
     let events = vec![JournalEvent::Began { at: engine.now() }];
     let append = Append { id: damaged, length: journal.len(), events, summary, replace: false };
     store.append(append).await.unwrap();
@@ -60,26 +60,26 @@ async fn a_damaged_session_holds_up_no_other() {
     assert!(store.read(damaged).await.unwrap().is_empty());
 }
 
-/// INT-023: a wait beyond what the server allows is cut, and the client can see to what.
+/// INT-023: a timeout beyond the server's limit is capped, and the client sees the result.
 #[tokio::test]
-async fn long_waits_are_cut() {
+async fn long_timeouts_are_capped() {
     let engine = crate::support::engine();
     let wanted = start("register").inactivity(Duration::from_secs(1 << 40));
     let view = engine.start(wanted).await.unwrap();
     assert_eq!(view.inactivity, Some(24 * 60 * 60 * 1000));
 }
 
-/// INT-109, C-41: a session ends at its time whatever happens, and says which limit it was.
+/// INT-109, C-41: a session ends at its maximum duration, and its ending names the limit.
 #[tokio::test]
-async fn a_session_has_its_time() {
+async fn a_session_has_a_maximum_duration() {
     async fn talk(flow: Flow, _: NoParams) -> FlowResult<()> {
         while flow.ask("more", confirm("More?")).await? {}
         Ok(())
     }
-    let clock = StillClock::new();
+    let clock = ManualClock::new();
     let engine = builder(Arc::new(MemoryStore::new()))
         .clock(clock.clone())
-        .limits(SessionLimits { duration: Some(Duration::from_secs(600)), ..forgetful() })
+        .limits(SessionLimits { duration: Some(Duration::from_secs(600)), ..no_linger() })
         .flow(Definition::new("talk", talk))
         .build();
     let id = engine.start(start("talk")).await.unwrap().id;
@@ -92,15 +92,15 @@ async fn a_session_has_its_time() {
     assert!(matches!(late, EngineError::Expired(Limit::Duration)), "{late:?}");
 }
 
-/// INT-022, INT-071, INT-109, C-57: a client says how long a session waits, else its flow, else whoever
-/// starts it, else the engine; a wait that a flow declares is not cut by how long sessions may take.
+/// INT-022, INT-071, INT-109, C-57: the inactivity timeout is that of the client, else of the flow, else
+/// of the start, else of the engine; the maximum duration does not cap the timeout of a flow.
 #[tokio::test]
-async fn the_wait_is_set_by_who_knows_best() {
+async fn the_most_specific_timeout_applies() {
     async fn approve(flow: Flow, _: NoParams) -> FlowResult<bool> {
         flow.ask("sure", confirm("Sure?")).await
     }
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let clock = StillClock::new();
+    let clock = ManualClock::new();
     let engine = builder(Arc::new(MemoryStore::new()))
         .clock(clock.clone())
         .flow(Definition::new("approve", approve).waits(30 * DAY))
@@ -127,12 +127,12 @@ async fn the_wait_is_set_by_who_knows_best() {
     assert!(matches!(late, EngineError::Expired(Limit::Inactivity)), "{late:?}");
 }
 
-/// INT-074, INT-114, C-11: without any request, what is overdue ends, and later is forgotten.
+/// INT-074, INT-114, C-11: maintenance expires overdue sessions, and erases their tombstones later.
 #[tokio::test]
-async fn sweeping_ends_and_then_forgets() {
+async fn maintenance_expires_and_then_erases() {
     let store = Arc::new(MemoryStore::new());
-    let clock = StillClock::new();
-    let engine = builder(store.clone()).clock(clock.clone()).limits(forgetful()).build();
+    let clock = ManualClock::new();
+    let engine = builder(store.clone()).clock(clock.clone()).limits(no_linger()).build();
     let mut ids = Vec::new();
     for _ in 0..600 {
         ids.push(engine.start(start("register")).await.unwrap().id);
@@ -143,7 +143,7 @@ async fn sweeping_ends_and_then_forgets() {
     engine.maintain().await.unwrap();
     let live = PageRequest { after: None, most: 1_000 };
     assert_eq!(engine.list(&me(), Phase::Live, live).await.unwrap().len(), 599);
-    // The tombstone of the first goes a moment before the others expire.
+    // The tombstone of the first is erased a moment before the others expire.
     clock.forward(Duration::from_secs(1));
     engine.maintain().await.unwrap();
     assert!(engine.list(&me(), Phase::Live, live).await.unwrap().is_empty());
@@ -156,9 +156,9 @@ async fn sweeping_ends_and_then_forgets() {
     assert!(store.is_empty());
 }
 
-/// INT-114: at its end nothing of a session is left but how it ended.
+/// INT-114: only the ending of a session is retained.
 #[tokio::test]
-async fn the_end_of_a_session_keeps_no_content() {
+async fn tombstones_have_no_content() {
     let engine = crate::support::engine();
     let id = engine.start(start("book_trip")).await.unwrap().id;
     for value in [json!("Secretville"), json!("2099-01-01"), json!("Tent"), json!(1), json!(false)]
@@ -170,10 +170,10 @@ async fn the_end_of_a_session_keeps_no_content() {
     assert!(!format!("{session:?}").contains("Secretville"));
 }
 
-/// INT-073: who listens is warned once per wait, before it is over.
+/// INT-073: subscribers are warned once per question, before the deadline.
 #[tokio::test]
-async fn listeners_are_warned_before_the_end() {
-    let clock = StillClock::new();
+async fn subscribers_are_warned_before_expiry() {
+    let clock = ManualClock::new();
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
     let id = engine.start(start("register")).await.unwrap().id;
     let mut subscription = engine.subscribe(id, &me()).await.unwrap();
@@ -197,12 +197,12 @@ async fn listeners_are_warned_before_the_end() {
     assert!(matches!(heard.last(), Some(Notice::Ended(_))));
 }
 
-/// A clock that goes back takes no time from anyone and brings nothing out of order.
+/// A clock that goes back neither expires a session nor reorders its events.
 #[tokio::test]
 async fn clocks_may_go_back() {
-    let clock = StillClock::new();
+    let clock = ManualClock::new();
     let engine =
-        builder(Arc::new(MemoryStore::new())).clock(clock.clone()).limits(forgetful()).build();
+        builder(Arc::new(MemoryStore::new())).clock(clock.clone()).limits(no_linger()).build();
     let id = engine.start(start("register")).await.unwrap().id;
     clock.back(Duration::from_secs(3_600));
     answer(&engine, id, json!("Ada")).await;
@@ -212,9 +212,9 @@ async fn clocks_may_go_back() {
     assert!(ended(&view).at >= ended(&view).created);
 }
 
-/// INT-108: one session more than allowed is refused; when one ends there is room again.
+/// INT-108: a start beyond the quota is rejected, until a session ends.
 #[tokio::test]
-async fn owners_have_so_many_sessions() {
+async fn owners_have_a_session_quota() {
     let store = Arc::new(MemoryStore::new());
     let limits = || SessionLimits { sessions_per_owner: 3, ..SessionLimits::default() };
     let engine = builder(store.clone()).limits(limits()).build();
@@ -222,7 +222,7 @@ async fn owners_have_so_many_sessions() {
     for _ in 0..3 {
         ids.push(engine.start(start("register")).await.unwrap().id);
     }
-    // An engine that comes later counts what is there.
+    // A later engine counts the sessions in the store.
     for engine in [&engine, &builder(store).limits(limits()).build()] {
         let refused = engine.start(start("register")).await.unwrap_err();
         assert!(matches!(refused, EngineError::TooManySessions { most: 3 }), "{refused:?}");
@@ -234,9 +234,9 @@ async fn owners_have_so_many_sessions() {
     assert!(engine.start(start("register")).await.is_err());
 }
 
-/// A start that fails takes no place.
+/// A failed start does not count towards the quota.
 #[tokio::test]
-async fn failed_starts_take_no_place() {
+async fn failed_starts_do_not_count_towards_the_quota() {
     let limits = SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() };
     let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
     for _ in 0..5 {
@@ -248,15 +248,15 @@ async fn failed_starts_take_no_place() {
     engine.start(start("register")).await.unwrap();
 }
 
-/// INT-107: a burst above the limit is told when to come back; other sessions do not notice, and
-/// leaving memory between answers wins nothing.
+/// INT-107: a burst above the rate is rejected with the time to wait; other sessions are not affected,
+/// and eviction does not reset the rate.
 #[tokio::test(start_paused = true)]
-async fn sessions_have_a_rate() {
-    have_a_rate(SessionLimits::default()).await;
-    have_a_rate(forgetful()).await;
+async fn answers_are_rate_limited() {
+    are_rate_limited(SessionLimits::default()).await;
+    are_rate_limited(no_linger()).await;
 }
 
-async fn have_a_rate(limits: SessionLimits) {
+async fn are_rate_limited(limits: SessionLimits) {
     let rate = Some(Rate { burst: 3, per_second: 2.0 });
     let engine =
         builder(Arc::new(MemoryStore::new())).limits(SessionLimits { rate, ..limits }).build();
@@ -276,9 +276,9 @@ async fn have_a_rate(limits: SessionLimits) {
     answer(&engine, one, json!("Ada")).await;
 }
 
-/// INT-083, C-41: work that takes too long ends its session, naming the step, and no other.
+/// INT-083, C-41: an operation that times out ends only its own session, and names the step.
 #[tokio::test(start_paused = true)]
-async fn work_that_never_ends_is_ended() {
+async fn operations_that_time_out_end_their_session() {
     async fn hangs(flow: Flow, _: NoParams) -> FlowResult<()> {
         flow.step("fetch", std::future::pending::<Result<(), String>>).await
     }
@@ -294,7 +294,7 @@ async fn work_that_never_ends_is_ended() {
         let view = engine.start(start(flow)).await.unwrap();
         assert_eq!(view.state, State::Active);
         let view = engine.wait(view.id, &me(), Duration::from_secs(1)).await.unwrap();
-        assert_eq!(view.state, State::Active, "patience is not the limit");
+        assert_eq!(view.state, State::Active, "inactivity is not the limit");
         let view = engine.wait(view.id, &me(), Duration::from_secs(3_600)).await.unwrap();
         assert_eq!(fault(&view).name, FaultName::Timeout);
         assert_eq!(fault(&view).operation.as_deref(), Some(operation));
@@ -303,7 +303,7 @@ async fn work_that_never_ends_is_ended() {
     engine.shutdown().await;
 }
 
-/// Work that blocks its thread does so on a thread of its own.
+/// A blocking step runs on a thread of its own.
 #[tokio::test]
 async fn blocking_steps_do_not_block() {
     async fn blocks(flow: Flow, _: NoParams) -> FlowResult<bool> {
@@ -319,12 +319,12 @@ async fn blocking_steps_do_not_block() {
     engine.shutdown().await;
 }
 
-/// C-11: only so many ends are remembered.
+/// C-11: the number of tombstones is limited.
 #[tokio::test]
-async fn ends_are_bounded_in_number() {
+async fn tombstones_are_limited_in_number() {
     let store = Arc::new(MemoryStore::new());
     let engine =
-        builder(store.clone()).limits(SessionLimits { tombstones: 5, ..forgetful() }).build();
+        builder(store.clone()).limits(SessionLimits { tombstones: 5, ..no_linger() }).build();
     for _ in 0..20 {
         let all = crate::support::params(json!({"name": "Ada", "email": "a@b"}));
         engine.start(start("register").params(all)).await.unwrap();
@@ -332,10 +332,10 @@ async fn ends_are_bounded_in_number() {
     assert_eq!(store.len(), 5);
 }
 
-/// C-11: work that goes on for weeks waits as long as it likes, and is remembered as long.
+/// C-11: a flow without timeout waits for weeks, and is retained as long.
 #[tokio::test]
-async fn patient_flows_have_no_limit_of_time() {
-    let clock = StillClock::new();
+async fn flows_without_timeout_wait_for_weeks() {
+    let clock = ManualClock::new();
     let month = Duration::from_secs(30 * 24 * 60 * 60);
     let patient =
         Definition::new("patient", crate::support::register).no_timeout().retention(month);

@@ -1,10 +1,10 @@
-//! Flows that are interrupted, and go on as if they had not been.
+//! Interrupted flows: replay, recovery and concurrent writers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{
-    CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
+    CrashStore, NoParams, answer, builder, ended, fault, me, no_linger, open, result, start,
 };
 use futures_util::future::join;
 use mcp_flow_engine::{
@@ -16,12 +16,12 @@ use mcp_flow_session::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// Every flow comes to the same end, in memory all along or rebuilt at every turn.
+/// A flow has the same result in memory and replayed at every turn.
 #[tokio::test]
 async fn replaying_makes_no_difference() {
     let answers = [json!("Oslo"), json!("2099-01-01"), json!("Oslo Inn"), json!(3), json!(true)];
     let mut ends = Vec::new();
-    for limits in [mcp_flow_engine::SessionLimits::default(), forgetful()] {
+    for limits in [mcp_flow_engine::SessionLimits::default(), no_linger()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let mut view = engine.start(start("book_trip")).await.unwrap();
         for value in &answers {
@@ -33,8 +33,8 @@ async fn replaying_makes_no_difference() {
     assert_eq!(ends[0], ends[1]);
 }
 
-/// A process that is killed after any number of writes loses nothing it acknowledged, and the one
-/// after it goes on; no effect comes of an answer that was lost.
+/// A process killed after any number of writes loses nothing it acknowledged, and the next one resumes;
+/// an answer that was lost has no effect.
 #[tokio::test]
 async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     let answers = [json!("Oslo"), json!("2099-01-01"), json!("Tent"), json!(2), json!(true)];
@@ -71,7 +71,7 @@ async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     }
 }
 
-/// A step runs once as seen from outside; interrupted, it runs again under the same key.
+/// An interrupted step runs again with the same idempotency key.
 #[tokio::test]
 async fn interrupted_steps_run_again_under_the_same_key() {
     let keys: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -117,9 +117,9 @@ async fn interrupted_steps_run_again_under_the_same_key() {
     next.shutdown().await;
 }
 
-/// An error of a step is its result, and comes back when the flow runs again.
+/// The error of a step is recorded, and returned when the flow is replayed.
 #[tokio::test]
-async fn errors_of_steps_are_kept() {
+async fn errors_of_steps_are_recorded() {
     let runs = Arc::new(AtomicUsize::new(0));
     let flow = {
         let runs = Arc::clone(&runs);
@@ -139,7 +139,7 @@ async fn errors_of_steps_are_kept() {
         }
     };
     let engine = builder(Arc::new(MemoryStore::new()))
-        .limits(forgetful())
+        .limits(no_linger())
         .flow(Definition::new("fragile", flow))
         .build();
     let view = engine.start(start("fragile")).await.unwrap();
@@ -148,18 +148,18 @@ async fn errors_of_steps_are_kept() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
-/// What is drawn, the time and chance, is the same when the flow runs again.
+/// Time and random numbers are recorded, and the same in a replay.
 #[tokio::test]
-async fn time_and_chance_are_kept() {
+async fn time_and_randomness_are_recorded() {
     async fn draws(flow: Flow, _: NoParams) -> FlowResult<Value> {
         let before = (flow.now().as_millis(), flow.random());
         flow.set("before", before)?;
         flow.ask("next", text("?")).await?;
         Ok(json!({"before": before, "other": flow.random()}))
     }
-    let clock = crate::support::StillClock::new();
+    let clock = crate::support::ManualClock::new();
     let engine = builder(Arc::new(MemoryStore::new()))
-        .limits(forgetful())
+        .limits(no_linger())
         .clock(clock.clone())
         .flow(Definition::new("draws", draws))
         .build();
@@ -171,9 +171,9 @@ async fn time_and_chance_are_kept() {
     assert_ne!(result["other"], before[1]);
 }
 
-/// Steps and questions side by side: whatever ends first, the flow replays.
+/// Concurrent steps and questions replay, whichever finished first.
 #[tokio::test]
-async fn parts_side_by_side_replay_in_any_order() {
+async fn concurrent_branches_replay_in_any_order() {
     async fn both(flow: Flow, slow: Arc<Notify>) -> FlowResult<Value> {
         let first = async {
             flow.step("slow", || async {
@@ -197,7 +197,7 @@ async fn parts_side_by_side_replay_in_any_order() {
     let make = || {
         let slow = Arc::clone(&slow);
         let flow = move |flow: Flow, _: NoParams| both(flow, Arc::clone(&slow));
-        builder(Arc::clone(&store)).limits(forgetful()).flow(Definition::new("both", flow)).start()
+        builder(Arc::clone(&store)).limits(no_linger()).flow(Definition::new("both", flow)).start()
     };
     let engine = make();
     let id = engine.start(start("both")).await.unwrap().id;
@@ -208,7 +208,7 @@ async fn parts_side_by_side_replay_in_any_order() {
     let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
     assert_eq!(open(&view).key, "first");
     engine.shutdown().await;
-    // In the journal `second` comes before `first`; when replayed, both parts are ready at once.
+    // In the journal `second` comes before `first`; in a replay both branches are ready at once.
     let engine = make();
     let view = answer(&engine, id, json!("a")).await;
     assert_eq!(open(&view).key, "last");
@@ -217,7 +217,7 @@ async fn parts_side_by_side_replay_in_any_order() {
     engine.shutdown().await;
 }
 
-/// A flow within a flow keeps its keys apart, and parameters reach it by its whole key.
+/// A nested flow has its own keys, and parameters reach it by their full key.
 #[tokio::test]
 async fn a_flow_can_call_a_flow() {
     async fn twice(flow: Flow, _: NoParams) -> FlowResult<Value> {
@@ -226,7 +226,7 @@ async fn a_flow_can_call_a_flow() {
         Ok(json!([one["name"], two["name"]]))
     }
     let engine = builder(Arc::new(MemoryStore::new()))
-        .limits(forgetful())
+        .limits(no_linger())
         .flow(Definition::new("twice", twice))
         .build();
     let given = crate::support::params(json!({"one.name": "Ada", "two.email": "b@c"}));
@@ -238,9 +238,9 @@ async fn a_flow_can_call_a_flow() {
     assert_eq!(result(&view), json!(["Ada", "Bob"]));
 }
 
-/// A flow that has changed under its sessions ends them, saying where and how.
+/// A flow that was changed ends its sessions, and names the difference.
 #[tokio::test]
-async fn changed_flows_are_noticed() {
+async fn changed_flows_are_detected() {
     async fn before(flow: Flow, _: NoParams) -> FlowResult<()> {
         flow.ask("a", text("First?")).await?;
         flow.ask("b", text("Second?")).await?;
@@ -280,7 +280,7 @@ async fn changed_flows_are_noticed() {
     }
 }
 
-/// Two engines on one store, as two processes would be: who writes second looks again.
+/// Two engines share a store: the second writer reads again.
 #[tokio::test]
 async fn two_engines_share_a_session() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -288,16 +288,16 @@ async fn two_engines_share_a_session() {
     let id = one.start(start("register")).await.unwrap().id;
     assert_eq!(open(&two.view(id, &me()).await.unwrap()).key, "name");
     answer(&two, id, json!("Ada")).await;
-    // The first still has the session in memory as it was.
+    // The first has an outdated slot in memory.
     let view = answer(&one, id, json!("a@b")).await;
     assert_eq!(result(&view)["name"], "Ada");
     let refused = two.respond(id, &me(), json!("c@d").into()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Transition { .. }), "{refused:?}");
 }
 
-/// INT-053: who wants to end a session ends it, whatever another process made of it meanwhile.
+/// INT-053: cancelling ends a session that another process has changed meanwhile.
 #[tokio::test]
-async fn a_session_is_ended_as_it_stands() {
+async fn cancelling_ignores_concurrent_changes() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (one, two) = (builder(Arc::clone(&store)).build(), builder(store).build());
     let id = one.start(start("register")).await.unwrap().id;
@@ -306,7 +306,7 @@ async fn a_session_is_ended_as_it_stands() {
     assert_eq!((view.state, ended(&view).turns), (State::Cancelled, 1));
 }
 
-/// A flow this program does not have leaves its sessions alone.
+/// Sessions of a flow that this program does not have are left as they are.
 #[tokio::test]
 async fn sessions_of_unknown_flows_are_left_alone() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -322,9 +322,9 @@ async fn sessions_of_unknown_flows_are_left_alone() {
     assert!(matches!(unknown, EngineError::NotFound));
 }
 
-/// Only so many sessions are in memory; the others are rebuilt when they are needed.
+/// The number of sessions in memory is limited; the others are loaded when needed.
 #[tokio::test]
-async fn memory_holds_only_so_many_sessions() {
+async fn sessions_in_memory_are_limited() {
     let limits =
         mcp_flow_engine::SessionLimits { live: 10, ..mcp_flow_engine::SessionLimits::default() };
     let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
@@ -340,7 +340,7 @@ async fn memory_holds_only_so_many_sessions() {
     }
 }
 
-/// INT-074: who answers and goes away before the reply leaves nothing half done.
+/// INT-074: a turn whose caller goes away is completed or resumed.
 #[tokio::test]
 async fn a_caller_that_goes_away_leaves_nothing_undone() {
     async fn pays(flow: Flow, _: NoParams) -> FlowResult<String> {
@@ -357,8 +357,8 @@ async fn a_caller_that_goes_away_leaves_nothing_undone() {
     let responding = engine.respond(id, &owner, json!(true).into());
     let gone = tokio::time::timeout(std::time::Duration::ZERO, responding).await;
     assert!(gone.is_err(), "the store is slow");
-    // The answer had been handed to the store when its sender left. Until it is written nobody
-    // takes the session up from a journal that is about to change.
+    // The append was handed to the store when the caller left. Until it is written, the session is
+    // not resumed from a journal that is about to change.
     engine.maintain().await.unwrap();
     assert_eq!(engine.live(), 1);
     store.release().await;

@@ -1,4 +1,4 @@
-//! What the tests of the engine share: a clock that stands still, a store that breaks, flows.
+//! Test support: a manual clock, failing and slow stores, sample flows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-/// Waits for something that happens at once if all is well.
+/// Waits for something that should happen at once; panics after a minute.
 pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(60), work).await;
     waited.unwrap_or_else(|_| panic!("waited a minute for {what}"))
 }
 
-/// A clock that moves only when told to.
+/// Clock that is set by the test.
 #[derive(Debug)]
-pub(crate) struct StillClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
-impl StillClock {
+impl ManualClock {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(1_700_000_000_000)))
     }
@@ -38,13 +38,13 @@ impl StillClock {
     }
 }
 
-impl Clock for StillClock {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
 }
 
-/// A store that takes so many writes and then none, as if the process had been killed.
+/// Store that fails after a number of writes, as if the process had been killed.
 #[derive(Debug)]
 pub(crate) struct CrashStore {
     pub kept: Arc<MemoryStore>,
@@ -88,15 +88,14 @@ impl Store for CrashStore {
     }
 }
 
-/// A store that can be told to take its time: what it is handed then is written when released,
-/// whether or not anyone still waits for it.
+/// Store that holds writes back until released. They are written even if the caller has gone away.
 #[derive(Debug, Default)]
 pub(crate) struct SlowStore {
     kept: MemoryStore,
     held: std::sync::Mutex<Option<Vec<Held>>>,
 }
 
-/// What is to be written, and who may wait for that.
+/// A write held back, and the channel of its caller.
 type Held = (Append, oneshot::Sender<()>);
 
 impl SlowStore {
@@ -108,7 +107,7 @@ impl SlowStore {
         let held = self.held.lock().unwrap().take();
         for (append, done) in held.unwrap_or_default() {
             self.kept.append(append).await.unwrap();
-            // Whoever waited for it may have gone.
+            // The caller may have gone away.
             let _ = done.send(());
         }
     }
@@ -150,7 +149,7 @@ impl Store for SlowStore {
 #[derive(Deserialize)]
 pub(crate) struct NoParams {}
 
-/// The wizard of the protocol: a name, then an address.
+/// The wizard of the protocol: asks for a name, then an e-mail address.
 pub(crate) async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
     flow.progress(1.0, 2.0, "Step 1 of 2".to_owned());
     let name = flow.ask("name", text("Enter name").length(2..=50)).await?;
@@ -160,7 +159,7 @@ pub(crate) async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
     Ok(json!({"name": name, "email": email}))
 }
 
-/// Questions that depend on each other, looked up and confirmed.
+/// A flow with dependent questions, a lookup and a confirmation.
 pub(crate) async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
     let city = flow.ask("city", text("Where to?").length(2..=50)).await?;
     let day = flow.ask("day", date("Which day?").after(flow.today())).await?;
@@ -188,8 +187,8 @@ pub(crate) fn engine() -> Engine {
     builder(Arc::new(MemoryStore::new())).build()
 }
 
-/// Limits under which every session leaves memory after each turn, and is replayed at the next.
-pub(crate) fn forgetful() -> SessionLimits {
+/// Limits under which a session is evicted after each turn, and replayed at the next.
+pub(crate) fn no_linger() -> SessionLimits {
     SessionLimits { linger: Duration::ZERO, ..SessionLimits::default() }
 }
 
@@ -238,7 +237,7 @@ pub(crate) fn fault(view: &View) -> &FlowFault {
     }
 }
 
-/// Answers a question, which must be taken.
+/// Answers a question; the answer must be accepted.
 pub(crate) async fn answer(engine: &Engine, id: SessionId, value: Value) -> View {
     match engine.respond(id, &me(), value.into()).await {
         Ok(AnswerReply::Accepted(view)) => view,

@@ -1,9 +1,9 @@
-//! Conversations as users have them.
+//! Turns: questions, answers, endings, ownership and notices.
 
 use std::sync::Arc;
 
 use crate::support::{
-    NoParams, answer, builder, ended, engine, fault, forgetful, me, open, params, result, start,
+    NoParams, answer, builder, ended, engine, fault, me, no_linger, open, params, result, start,
 };
 use mcp_flow_engine::{
     AnswerReply, AnswerRequest, Definition, EngineError, Flow, FlowResult, Notice, SeenTurn,
@@ -16,7 +16,7 @@ use mcp_flow_session::{MemoryStore, Owner, SessionId, State, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// INT-075, INT-076, INT-058, INT-060, INT-031: the wizard, and what can be seen of it.
+/// INT-075, INT-076, INT-058, INT-060, INT-031: the wizard asks, and its state can be read.
 #[tokio::test]
 async fn a_wizard_asks_and_completes() {
     let engine = engine();
@@ -44,11 +44,11 @@ async fn a_wizard_asks_and_completes() {
     assert_eq!(summary.as_deref(), Some("John is registered"));
 }
 
-/// INT-040, INT-077, C-07: a wrong answer is asked again, until it was wrong too often.
+/// INT-040, INT-077, C-07: a question is asked again after an invalid answer, up to the limit.
 #[tokio::test]
-async fn wrong_answers_are_asked_again_for_a_while() {
+async fn invalid_answers_are_asked_again_up_to_a_limit() {
     let bounds = Bounds { attempts: 3, ..Bounds::default() };
-    for linger in [SessionLimits::default(), forgetful()] {
+    for linger in [SessionLimits::default(), no_linger()] {
         let limits = SessionLimits { bounds: bounds.clone(), ..linger };
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let view = engine.start(start("register")).await.unwrap();
@@ -72,7 +72,7 @@ async fn wrong_answers_are_asked_again_for_a_while() {
     }
 }
 
-/// INT-020, INT-082: what is given at the start is not asked, and is held to the same rules.
+/// INT-020, INT-082: parameters answer questions, and are validated by the same rules.
 #[tokio::test]
 async fn parameters_answer_questions() {
     let engine = engine();
@@ -92,7 +92,7 @@ async fn parameters_answer_questions() {
     }
     assert_eq!(engine.live(), 2, "a start that was refused leaves nothing behind");
 
-    // A value that turns out wrong later has a question to go back to (C-07).
+    // An invalid parameter of a later question is asked for (C-07).
     let later = params(json!({"email": "nobody"}));
     let view = engine.start(start("register").params(later)).await.unwrap();
     let view = answer(&engine, view.id, json!("Ada")).await;
@@ -100,9 +100,9 @@ async fn parameters_answer_questions() {
     assert!(open(&view).violation.is_some());
 }
 
-/// INT-103, INT-116, C-53: a stranger learns nothing, not even that the session exists.
+/// INT-103, INT-116, C-53: other owners do not learn that a session exists.
 #[tokio::test]
-async fn strangers_are_told_there_is_no_session() {
+async fn sessions_of_other_owners_are_not_found() {
     let engine = engine();
     let id = engine.start(start("register")).await.unwrap().id;
     let (stranger, unknown) = (Owner::new("eve"), SessionId::from_random(1));
@@ -119,9 +119,9 @@ async fn strangers_are_told_there_is_no_session() {
     assert_eq!(engine.denied_accesses(), 6, "those who asked for what never was are none");
 }
 
-/// INT-050, INT-067: declining, failing and panicking end one session each, in their own way.
+/// INT-050, INT-067: declining, failing and panicking have different endings.
 #[tokio::test]
-async fn flows_end_in_their_own_way() {
+async fn declining_failing_and_panicking_differ() {
     async fn ends(flow: Flow, _: NoParams) -> FlowResult<()> {
         match flow.ask("how", text("How?")).await?.as_str() {
             "decline" => flow.decline("not today"),
@@ -157,7 +157,7 @@ async fn flows_end_in_their_own_way() {
     assert_eq!(open(&view).key, "email");
 }
 
-/// INT-110: a flow that asks without end is stopped, whether or not anyone has to answer.
+/// INT-110: a flow that asks for ever is stopped, also if parameters answer.
 #[tokio::test]
 async fn a_flow_that_asks_for_ever_is_stopped() {
     async fn asks(flow: Flow, _: NoParams) -> FlowResult<()> {
@@ -186,9 +186,9 @@ async fn a_flow_that_asks_for_ever_is_stopped() {
     assert_eq!(fault(&view).name, FaultName::TooMuchData);
 }
 
-/// INT-013, C-14: a question nobody could answer is the flow's fault and is never shown.
+/// INT-013, C-14: an invalid prompt is a fault of the flow, and is not sent.
 #[tokio::test]
-async fn impossible_questions_are_never_asked() {
+async fn invalid_prompts_are_not_asked() {
     async fn asks(flow: Flow, _: NoParams) -> FlowResult<String> {
         flow.ask("x", text("?").pattern("(?<=a)b")).await
     }
@@ -205,7 +205,7 @@ async fn impossible_questions_are_never_asked() {
     }
 }
 
-/// INT-053, INT-054, INT-055, C-42: cancelling works from every state that is not final, once.
+/// INT-053, INT-054, INT-055, C-42: a session can be cancelled once, in every state but final ones.
 #[tokio::test]
 async fn cancelling_stops_the_work() {
     struct Dropped(Arc<Notify>);
@@ -254,9 +254,9 @@ async fn cancelling_stops_the_work() {
     engine.shutdown().await;
 }
 
-/// C-08: "that is enough" ends a flow that allows it with what was gathered.
+/// C-08: early completion ends a flow that allows it, with the data gathered so far.
 #[tokio::test]
-async fn a_flow_can_be_finished_early_if_it_says_so() {
+async fn a_flow_can_be_completed_early_if_it_allows_it() {
     let store = Arc::new(MemoryStore::new());
     let early = Definition::new("early", crate::support::register).early_completion();
     let engine = builder(store).flow(early).build();
@@ -268,10 +268,10 @@ async fn a_flow_can_be_finished_early_if_it_says_so() {
     assert!(matches!(engine.finish(view.id, &me()).await, Err(EngineError::NotEarly)));
 }
 
-/// C-11: an answer that is sent again, because its reply was lost, counts once.
+/// C-11: an answer that is repeated because its reply was lost counts once.
 #[tokio::test]
 async fn repeated_answers_count_once() {
-    for limits in [SessionLimits::default(), forgetful()] {
+    for limits in [SessionLimits::default(), no_linger()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let id = engine.start(start("register")).await.unwrap().id;
         let name = AnswerRequest::from(json!("Ada")).for_turn(0);
@@ -299,7 +299,7 @@ async fn repeated_answers_count_once() {
     }
 }
 
-/// INT-041: an answer without a turn is not taken for one to a question its sender cannot know of.
+/// INT-041: an answer without a turn does not answer a question its sender cannot know.
 #[tokio::test]
 async fn an_unseen_question_is_not_answered() {
     let engine = engine();
@@ -314,16 +314,16 @@ async fn an_unseen_question_is_not_answered() {
     let done = engine.respond(id, &me(), email.clone().seen(seen(1, true))).await.unwrap();
     let second = engine.respond(id, &me(), email.clone().seen(seen(1, true))).await.unwrap_err();
     assert!(matches!(second, EngineError::Transition { from: State::Completed, .. }));
-    // Whoever has seen the end, or may have lost the reply to the first, asks for it again.
+    // A sender that has seen the end, or may have lost the reply, repeats its answer.
     for seen in [seen(2, true), seen(1, false), None] {
         let again = engine.respond(id, &me(), email.clone().seen(seen)).await.unwrap();
         assert_eq!(result(again.view()), result(done.view()));
     }
 }
 
-/// INT-034, INT-078: who listens hears of everything, in order, and after it is durable.
+/// INT-034, INT-078: subscribers get all notices, in order, after they are durable.
 #[tokio::test]
-async fn listeners_hear_what_happens() {
+async fn subscribers_get_all_notices() {
     let engine = engine();
     let id = engine.start(start("register")).await.unwrap().id;
     let mut subscription = engine.subscribe(id, &me()).await.unwrap();
@@ -344,9 +344,9 @@ async fn listeners_hear_what_happens() {
     assert_eq!(heard, ["rejected", "progress", "accepted", "email", "ended"]);
 }
 
-/// INT-106: what is too large is refused before anything else happens.
+/// INT-106: requests that are too large are rejected before anything else happens.
 #[tokio::test]
-async fn large_requests_are_refused() {
+async fn large_requests_are_rejected() {
     let engine = engine();
     let large = params(json!({"x": "x".repeat(1 << 20)}));
     let refused = engine.start(start("register").params(large.clone())).await.unwrap_err();
@@ -361,11 +361,10 @@ async fn large_requests_are_refused() {
     }
 }
 
-/// INT-027, INT-062, INT-076: a start may be answered before the flow begins; the first question
-/// comes by itself.
+/// INT-027, INT-062, INT-076: a start may return before the flow begins, which then asks.
 #[tokio::test]
 async fn a_flow_can_begin_in_the_background() {
-    for limits in [SessionLimits::default(), forgetful()] {
+    for limits in [SessionLimits::default(), no_linger()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let view = engine.start(start("register").in_background()).await.unwrap();
         assert_eq!((view.state, view.status), (State::Idle, SessionStatus::Working(None)));

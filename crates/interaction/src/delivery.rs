@@ -40,7 +40,7 @@ impl Delivery {
     }
 }
 
-/// What is next in a session after a request.
+/// Next step of a session after a request.
 #[derive(Debug)]
 pub(crate) enum NextUp {
     /// A question, asked without further work.

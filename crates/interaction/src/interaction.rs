@@ -232,7 +232,11 @@ impl InteractionBuilder {
     /// With a guard, old tokens are rejected; without it a session can be continued from any of its
     /// tokens. Sessions survive as long as the keys: call [`in_memory`](Self::in_memory) after this if
     /// those are lost with the process. A guard should live as long as the keys.
-    pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<Arc<dyn ReplayGuard>>) -> Self {
+    pub fn client_held(
+        mut self,
+        keys: KeyRing,
+        replay_guard: Option<Arc<dyn ReplayGuard>>,
+    ) -> Self {
         self.client_held = Some((keys, replay_guard));
         self.is_persistent = true;
         self

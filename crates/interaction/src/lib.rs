@@ -4,7 +4,7 @@
 //!   server, or in the results of its own (`methods`, `delivery`).
 //! - `tools/call`: every flow is a tool as well (`tool`). Clients with elicitation are asked by
 //!   `elicitation/create`, those of 2026-07-28 by `input_required`; all others send every value as
-//!   an argument, and are told which are missing.
+//!   an argument, and get an error with the missing ones.
 //!
 //! Sessions are stored by the server, or held by clients in tokens (`backend`).
 //!

@@ -251,7 +251,7 @@ impl Call {
         }
     }
 
-    /// Cancels the session if the call ends before it, since nobody else knows of it.
+    /// Cancels the session if the call ends before it, since no client knows its id.
     fn cancel_on_drop(&self, id: SessionId) -> CancelOnDrop {
         let (engine, owner) = (self.engine.clone(), self.owner.clone());
         CancelOnDrop { engine, owner, id, is_armed: true }

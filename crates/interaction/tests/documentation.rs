@@ -13,9 +13,9 @@ use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
-use crate::sessions::{ClockByHand, guard, keys};
+use crate::sessions::{ManualClock, guard, keys};
 
-/// INT-008, INT-078: what the documentation shows is what is sent, in that order.
+/// INT-008, INT-078: the messages in the documentation are sent, in that order.
 #[tokio::test]
 async fn every_example_is_true() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/interaction.md");
@@ -55,16 +55,16 @@ fn every_error_is_documented() {
     }
 }
 
-/// One block of the document, and what its names stand for so far.
+/// One example of the document, and the values of its placeholders.
 struct Example {
     peer: Peer,
-    clock: Arc<ClockByHand>,
+    clock: Arc<ManualClock>,
     names: HashMap<String, String>,
 }
 
 impl Example {
     async fn open(mode: &str) -> Self {
-        let clock = Arc::new(ClockByHand::at(1_704_067_200_000));
+        let clock = Arc::new(ManualClock::at(1_704_067_200_000));
         let hand = clock.clone();
         let fixture = Fixture::interactive_with(|flows| {
             server_of(mode, flows).engine(move |engine| engine.clock(hand))
@@ -100,7 +100,7 @@ impl Example {
         }
     }
 
-    /// A line with what its names stand for.
+    /// Returns a line with the values of its placeholders.
     fn filled_in(&self, line: &str) -> String {
         self.names.iter().fold(line.to_owned(), |line, (name, value)| {
             line.replace(&format!("\"{name}\""), &format!("\"{value}\""))
@@ -108,7 +108,7 @@ impl Example {
         })
     }
 
-    /// Whether a value is as expected; names that stand for nothing yet stand for it from now on.
+    /// Compares a value with the expected one; a placeholder without a value takes this one.
     fn matches(&mut self, expected: &Value, value: &Value) -> bool {
         match (expected, value) {
             (Value::String(any), _) if any == "…" => true,
@@ -130,7 +130,7 @@ impl Example {
 fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
     let timeout = Duration::from_secs(30);
     match mode {
-        "stateless" => flows.stateless(keys(), Some(guard())),
+        "stateless" => flows.client_held(keys(), Some(guard())),
         "slow" => flows
             .limits(SessionLimits {
                 operation: Duration::from_millis(10),
@@ -145,5 +145,5 @@ fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
     }
 }
 
-/// What the server makes up.
+/// Placeholders for values that the server generates.
 const NAMES: [&str; 3] = ["SESSION", "TOKEN", "SECOND_TOKEN"];

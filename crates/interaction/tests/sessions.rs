@@ -1,4 +1,4 @@
-//! What belongs to whom, what runs out, and what clients carry themselves.
+//! Sessions over the protocol: ownership, expiry, limits and client-held sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,15 +16,15 @@ use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
-/// INT-103, INT-116, C-53: to others a session is as if it were not there, token or id.
+/// INT-103, INT-116, C-53: sessions of other owners are not found, by token or id.
 #[tokio::test]
-async fn a_stranger_finds_nothing() {
+async fn sessions_of_other_owners_are_not_found() {
     for revision in Revision::handshake() {
-        find_nothing(revision).await;
+        check_not_found(revision).await;
     }
 }
 
-async fn find_nothing(revision: Revision) {
+async fn check_not_found(revision: Revision) {
     let fixture = Fixture::interactive();
     let mut ada = connect_by(&fixture, "ada", revision).await;
     let mut eve = connect_by(&fixture, "eve", revision).await;
@@ -49,10 +49,10 @@ async fn find_nothing(revision: Revision) {
     assert_eq!(state(&mut ada, &id).await["state"], "waiting_user");
 }
 
-/// INT-041, INT-068, INT-078, INT-106: of many answers at once one counts, and whatever a cancel falls
-/// into, the session ends and nothing else is said.
+/// INT-041, INT-068, INT-078, INT-106: of concurrent answers one is accepted, and a concurrent cancel
+/// ends the session without further messages.
 #[tokio::test]
-async fn answers_and_cancels_at_once_leave_one_story() {
+async fn concurrent_answers_and_cancels_are_consistent() {
     for _ in 0..50 {
         let fixture = Fixture::interactive();
         let mut peer = connect(&fixture, "ada").await;
@@ -76,10 +76,10 @@ async fn answers_and_cancels_at_once_leave_one_story() {
     }
 }
 
-/// C-12: a start that is cancelled before it is answered leaves no session that nobody knows of.
+/// C-12: a start that is cancelled before its reply leaves no session.
 #[tokio::test]
 async fn a_cancelled_start_leaves_nothing_running() {
-    // It must not be answered before it is cancelled.
+    // The reply must not come before the cancel.
     let timeout = Duration::from_secs(600);
     let fixture = Fixture::interactive_with(|flows| flows.response_timeouts(timeout, timeout));
     let mut peer = connect(&fixture, "ada").await;
@@ -99,9 +99,9 @@ async fn a_cancelled_start_leaves_nothing_running() {
     within("the session to be cancelled", cancelled).await;
 }
 
-/// INT-104 to INT-106: a start is refused or taken whatever it brings, and takes nobody with it.
+/// INT-104 to INT-106: hostile params of a start are rejected, and do not affect others.
 #[tokio::test]
-async fn hostile_starts_do_no_harm() {
+async fn hostile_starts_are_rejected() {
     let fixture = Fixture::interactive();
     let mut peer = connect(&fixture, "ada").await;
     let mut nested = json!(1);
@@ -125,11 +125,11 @@ async fn hostile_starts_do_no_harm() {
     assert_eq!(listed["result"]["sessions"], json!([]));
 }
 
-/// INT-022, INT-071 to INT-073, INT-080, C-55: a session that nobody answers is warned of, and
-/// expires, which its client is told at once.
+/// INT-022, INT-071 to INT-073, INT-080, C-55: the client is warned before a session expires, and
+/// notified when it has.
 #[tokio::test]
 async fn a_session_expires_after_a_warning() {
-    let clock = Arc::new(ClockByHand::default());
+    let clock = Arc::new(ManualClock::default());
     let hand = clock.clone();
     let fixture = Fixture::interactive_with(move |flows| flows.engine(|engine| engine.clock(hand)));
     let mut peer = connect(&fixture, "ada").await;
@@ -144,7 +144,7 @@ async fn a_session_expires_after_a_warning() {
     let expired = peer.find(|message| message["method"] == "interaction.expired").await;
     let told = json!({"sessionId": id, "expiredAt": 1000, "limit": "inactivity"});
     assert_eq!((&expired["params"], expired.get("id")), (&told, None));
-    // What is over is told to be, whether or not anyone has ended it yet.
+    // It counts as expired before maintenance has run.
     assert_eq!(state(&mut peer, &id).await["state"], "error");
     let late = respond(&mut peer, json!({"sessionId": id}), "Ada").await;
     assert_eq!(
@@ -158,9 +158,9 @@ async fn a_session_expires_after_a_warning() {
     assert_eq!(left["metadata"]["lastActivityAt"], 0, "to expire is no activity");
 }
 
-/// INT-107, INT-108: limits are told with what to do about them.
+/// INT-107, INT-108: errors about limits say what to do.
 #[tokio::test]
-async fn limits_are_told() {
+async fn limits_are_explained() {
     let rate = mcp_flow_engine::Rate { burst: 1, per_second: 0.001 };
     let limits =
         SessionLimits { sessions_per_owner: 2, rate: Some(rate), ..SessionLimits::default() };
@@ -181,14 +181,14 @@ async fn limits_are_told() {
     start(&mut peer, "simple").await;
 }
 
-/// INT-003, INT-094, INT-128 to INT-133, C-43: everything is in the token, which only its owner can
-/// use and nobody can change; with a guard, only the newest of them.
+/// INT-003, INT-094, INT-128 to INT-133, C-43: a token contains the session, is bound to its owner and
+/// cannot be modified; with a guard, only the newest one is accepted.
 #[tokio::test]
-async fn a_client_carries_its_session() {
+async fn a_client_holds_its_session() {
     for guarded in [false, true] {
         let server = || {
             let guard = guarded.then(guard);
-            Fixture::interactive_with(|flows| flows.stateless(keys(), guard))
+            Fixture::interactive_with(|flows| flows.client_held(keys(), guard))
         };
         let fixture = server();
         let mut peer = connect(&fixture, "ada").await;
@@ -214,7 +214,7 @@ async fn a_client_carries_its_session() {
             let old = speak(&mut peer, "cancel", &first).await;
             assert_eq!(old["error"]["data"]["to"], "cancelled", "{old}");
         }
-        // What a guard knows to be over is not told as if it were so.
+        // With a guard, an outdated token does not show a past state.
         let stale = peer.call("interaction.getState", json!({"sessionToken": first})).await;
         let code = guarded.then_some(-32003);
         assert_eq!(stale["error"]["code"].as_i64(), code, "{stale}");
@@ -224,7 +224,7 @@ async fn a_client_carries_its_session() {
             let forged = format!("{}{other}{}", &text[..place], &text[place + 1..]);
             let reply = respond(&mut peer, json!({"sessionToken": forged}), "a@b").await;
             assert_eq!(reply["error"]["code"], -32004, "{reply}");
-            // Which session it is of cannot be known.
+            // The session of an invalid token is unknown.
             assert_eq!(reply["error"]["data"].get("sessionId"), None, "{reply}");
         }
         let truncated = respond(&mut peer, json!({"sessionToken": &text[..text.len() - 8]}), "a@b");
@@ -232,7 +232,7 @@ async fn a_client_carries_its_session() {
         let mut eve = connect(&fixture, "eve").await;
         let stolen = respond(&mut eve, json!({"sessionToken": second}), "a@b").await;
         assert_eq!(stolen["error"]["code"], -32001, "{stolen}");
-        // Another process, with nothing but the keys.
+        // Another process that has only the keys.
         let mut other = connect(&server(), "ada").await;
         let told = other.call("interaction.getState", json!({"sessionId": second})).await;
         assert_eq!(told["result"]["accumulatedData"], json!({"name": "Ada"}));
@@ -244,10 +244,10 @@ async fn a_client_carries_its_session() {
     }
 }
 
-/// INT-103, INT-133, C-43: a token is of one session, and stands for no other.
+/// INT-103, INT-133, C-43: a token is rejected for another session.
 #[tokio::test]
-async fn a_token_does_not_stand_for_another_session() {
-    let fixture = Fixture::interactive_with(|flows| flows.stateless(keys(), None));
+async fn a_token_is_rejected_for_another_session() {
+    let fixture = Fixture::interactive_with(|flows| flows.client_held(keys(), None));
     let mut peer = connect(&fixture, "ada").await;
     let (one, other) = (start(&mut peer, "wizard").await, start(&mut peer, "wizard").await);
     for method in ["respond", "continue", "complete", "cancel", "getState"] {
@@ -263,16 +263,16 @@ async fn a_token_does_not_stand_for_another_session() {
     assert_eq!(answered["result"]["accepted"], true, "{answered}");
 }
 
-/// INT-080, INT-084, INT-086, INT-133: what a token's session has become is told by its name, by
-/// every method, with a guard and without.
+/// INT-080, INT-084, INT-086, INT-133: every method reports why a token is not accepted any more, with
+/// and without a guard.
 #[tokio::test]
-async fn a_token_that_is_no_good_any_more_is_explained() {
+async fn rejections_of_tokens_are_explained() {
     for is_guarded in [false, true] {
         let guard = is_guarded.then(guard);
-        let clock = Arc::new(ClockByHand::default());
+        let clock = Arc::new(ManualClock::default());
         let hand = clock.clone();
         let fixture = Fixture::interactive_with(move |flows| {
-            flows.stateless(keys(), guard).engine(|engine| engine.clock(hand))
+            flows.client_held(keys(), guard).engine(|engine| engine.clock(hand))
         });
         let mut peer = connect(&fixture, "ada").await;
         let waiting = start(&mut peer, "simple").await;
@@ -286,7 +286,7 @@ async fn a_token_that_is_no_good_any_more_is_explained() {
         }
         clock.0.store(300_001, Ordering::Relaxed);
         for method in ["respond", "continue", "complete", "cancel", "getState"] {
-            // The end of a session is remembered for five minutes (C-11).
+            // A tombstone is retained for five minutes (C-11).
             let forgotten = speak(&mut peer, method, &cancelled["sessionToken"]).await;
             assert_eq!(forgotten["error"]["code"], -32001, "{method}: {forgotten}");
             if method != "getState" {
@@ -304,15 +304,15 @@ async fn a_token_that_is_no_good_any_more_is_explained() {
     }
 }
 
-/// C-55: what is left of a session that has expired does not depend on who kept it.
+/// C-55: an expired session looks the same, stored or client-held.
 #[tokio::test]
-async fn an_expired_session_is_told_alike_in_both_modes() {
+async fn an_expired_session_looks_the_same_in_both_modes() {
     let mut told = Vec::new();
     for is_stateless in [false, true] {
-        let clock = Arc::new(ClockByHand::default());
+        let clock = Arc::new(ManualClock::default());
         let hand = clock.clone();
         let fixture = Fixture::interactive_with(move |flows| {
-            let flows = if is_stateless { flows.stateless(keys(), None) } else { flows };
+            let flows = if is_stateless { flows.client_held(keys(), None) } else { flows };
             flows.engine(|engine| engine.clock(hand))
         });
         let mut peer = connect(&fixture, "ada").await;
@@ -329,8 +329,8 @@ async fn an_expired_session_is_told_alike_in_both_modes() {
     assert_eq!(told[0], told[1]);
 }
 
-/// INT-041, C-11: two last answers that come together are one too many; a repetition of the last
-/// answer that comes after its reply is told the same again.
+/// INT-041, C-11: of two concurrent last answers one is rejected; a last answer repeated after its reply
+/// returns the same result.
 #[tokio::test]
 async fn the_last_answer_counts_once() {
     let fixture = Fixture::interactive();
@@ -362,11 +362,11 @@ pub(crate) fn keys() -> KeyRing {
     KeyRing::new(Key::from_bytes([7; 32]))
 }
 
-/// A clock that moves only when told to.
+/// Clock that is set by the test.
 #[derive(Debug, Default)]
-pub(crate) struct ClockByHand(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
-impl ClockByHand {
+impl ManualClock {
     pub(crate) fn at(millis: u64) -> Self {
         Self(AtomicU64::new(millis))
     }
@@ -376,7 +376,7 @@ impl ClockByHand {
     }
 }
 
-impl Clock for ClockByHand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Flows that take too long, as those who answer them are told (C-41).
+//! Timeouts of flows, as clients see them (C-41).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::sessions::guard;
 
-/// INT-083, C-41: whoever waits for a step that takes too long is told so, and so is whoever answers
-/// after that; the session is over.
+/// INT-083, C-41: a step that times out ends the session; requests that wait for it, and later ones,
+/// get the error.
 #[tokio::test(start_paused = true)]
-async fn a_step_that_takes_too_long_is_named() {
+async fn a_step_that_times_out_is_named() {
     let fixture = Fixture::interactive_with(|flows| {
         flows.limits(short()).response_timeouts(Duration::from_secs(60), Duration::from_secs(60))
     });
@@ -31,16 +31,16 @@ async fn a_step_that_takes_too_long_is_named() {
     }
 }
 
-/// INT-083, C-41, C-43: where clients carry their sessions, a step that took too long has changed
-/// nothing, and the same answer can be sent again.
+/// INT-083, C-41, C-43: a timeout does not change a client-held session; the same answer can be sent
+/// again.
 #[tokio::test(start_paused = true)]
-async fn a_carried_session_survives_a_slow_step() {
+async fn a_client_held_session_survives_a_slow_step() {
     for is_guarded in [false, true] {
-        // The limit of the step, or that of the call.
+        // The timeout of the step, or that of the call.
         for (operation, call) in [(1, 600), (60, 1)] {
             let guard = is_guarded.then(guard);
             let fixture = Fixture::interactive_as(
-                |flows| stateless(flows, guard).limits(limits(Duration::from_secs(operation))),
+                |flows| client_held(flows, guard).limits(limits(Duration::from_secs(operation))),
                 |server| {
                     let call_time = Duration::from_secs(call);
                     server.limits(mcp_flow_server::Limits { call_time, ..Default::default() })
@@ -59,10 +59,10 @@ async fn a_carried_session_survives_a_slow_step() {
     }
 }
 
-/// INT-083: a start that takes too long leads to no session.
+/// INT-083: a start that times out creates no session.
 #[tokio::test(start_paused = true)]
-async fn a_carried_session_that_takes_too_long_does_not_begin() {
-    let fixture = Fixture::interactive_with(|flows| stateless(flows, None).limits(short()));
+async fn a_client_held_session_that_times_out_does_not_begin() {
+    let fixture = Fixture::interactive_with(|flows| client_held(flows, None).limits(short()));
     let mut peer = connect(&fixture).await;
     let late = peer.call("interaction.start", json!({"toolName": "thinks"})).await;
     is_timeout(&late, "think", "error");
@@ -89,11 +89,14 @@ fn limits(operation: Duration) -> SessionLimits {
     SessionLimits { operation, ..SessionLimits::default() }
 }
 
-fn stateless(flows: InteractionBuilder, guard: Option<Arc<dyn ReplayGuard>>) -> InteractionBuilder {
-    flows.stateless(KeyRing::new(Key::from_bytes([7; 32])), guard)
+fn client_held(
+    flows: InteractionBuilder,
+    guard: Option<Arc<dyn ReplayGuard>>,
+) -> InteractionBuilder {
+    flows.client_held(KeyRing::new(Key::from_bytes([7; 32])), guard)
 }
 
-/// A client that finds everything in results.
+/// Connects a client with inline delivery.
 async fn connect(fixture: &Fixture) -> Peer {
     let mut peer = memory::connect(&fixture.server).timeout(Duration::from_secs(3600));
     let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});

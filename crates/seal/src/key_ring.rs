@@ -13,7 +13,7 @@ use crate::key::{BadKeys, Key, KeyId};
 
 /// Ring of keys: the current one seals, and all of them open.
 ///
-/// As text: the keys, current one first, separated by white space or commas; a line that begins with
+/// Text form: the keys, current one first, separated by white space or commas; a line that begins with
 /// `#` is a comment.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
@@ -219,5 +219,5 @@ const NEVER: u64 = u64::MAX;
 
 const EXPLANATION: &str = "\
 # Sealing keys of MCP Flow, newest first. The first one seals; all of them open.
-# Whoever reads this file can forge what this server has sealed. Keep it to yourself.
+# Anyone who can read this file can forge what this server has sealed. Keep it secret.
 ";

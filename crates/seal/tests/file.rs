@@ -1,4 +1,4 @@
-//! Keys on disk, and whom they are shown to.
+//! Key files: creation, rotation, permissions.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use mcp_flow_seal::{Key, KeyRing, Seal, UnsealError};
 const SEAL: Seal<'_> = Seal { purpose: "test", bound_to: b"" };
 
 #[test]
-fn a_file_is_made_once_and_read_ever_after() {
+fn a_file_is_created_once() {
     in_folder(|path| {
         let first = load_or_create(path, key(1)).unwrap();
         let second = load_or_create(path, key(2)).unwrap();
@@ -20,7 +20,7 @@ fn a_file_is_made_once_and_read_ever_after() {
 
 /// C-43: keys can be rotated with overlap.
 #[test]
-fn a_rotation_keeps_what_it_is_told_to() {
+fn a_rotation_keeps_the_newest_keys() {
     in_folder(|path| {
         let first = load_or_create(path, key(1)).unwrap();
         let second = rotate(path, key(2), 2).unwrap();
@@ -34,7 +34,7 @@ fn a_rotation_keeps_what_it_is_told_to() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_others_can_read_is_refused() {
+fn a_file_others_can_read_is_rejected() {
     use std::os::unix::fs::PermissionsExt;
     in_folder(|path| {
         load_or_create(path, key(1)).unwrap();
@@ -52,7 +52,7 @@ fn a_file_others_can_read_is_refused() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_and_left_alone() {
+fn an_invalid_file_is_rejected_and_not_changed() {
     for text in ["", "# nothing\n", "short\n", "a key\n"] {
         in_folder(|path| {
             load_or_create(path, key(1)).unwrap();

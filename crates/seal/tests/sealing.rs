@@ -1,11 +1,11 @@
-//! What must hold of every seal: it opens for what it was made for, and for nothing else.
+//! Properties of seals: they open only unmodified, and for the same purpose and data.
 
 use mcp_flow_seal::{BadKeys, Key, KeyRing, Seal, UnsealError};
 use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn what_is_sealed_opens(
+    fn seals_open(
         content: Vec<u8>, bound_to: Vec<u8>, key: [u8; 32], random: [u8; 24], expires: Option<u32>,
     ) {
         let ring = KeyRing::new(Key::from_bytes(key));
@@ -19,9 +19,9 @@ proptest! {
         }
     }
 
-    /// C-43: any bit that is not as it was makes a seal worthless.
+    /// C-43: any modified bit is detected.
     #[test]
-    fn a_changed_bit_is_noticed(content: Vec<u8>, position: prop::sample::Index, bit in 0..8) {
+    fn a_modified_bit_is_detected(content: Vec<u8>, position: prop::sample::Index, bit in 0..8) {
         let ring = ring(1);
         let mut sealed = ring.seal_bytes(SEAL, Some(u64::MAX - 1), &content, [3; 24]);
         let position = position.index(sealed.len());
@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_character_is_noticed(position: prop::sample::Index, other: char) {
+    fn a_modified_character_is_detected(position: prop::sample::Index, other: char) {
         let ring = ring(1);
         let text = ring.seal(SEAL, None, b"some content", [3; 24]);
         let mut characters: Vec<char> = text.chars().collect();
@@ -42,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_or_added_is_noticed(cut: prop::sample::Index, more: Vec<u8>) {
+    fn truncation_and_extension_are_detected(cut: prop::sample::Index, more: Vec<u8>) {
         let ring = ring(1);
         let sealed = ring.seal_bytes(SEAL, None, b"some content", [3; 24]);
         prop_assert!(ring.open_bytes(SEAL, 0, &sealed[..cut.index(sealed.len())]).is_err());
@@ -51,15 +51,15 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused(bytes: Vec<u8>, text: String) {
+    fn arbitrary_bytes_are_rejected(bytes: Vec<u8>, text: String) {
         prop_assert!(ring(1).open_bytes(SEAL, 0, &bytes).is_err());
         prop_assert!(ring(1).open(SEAL, 0, &text).is_err());
-        // Whatever it is read as, it does not panic.
+        // Parsing arbitrary text must not panic.
         let _ = text.parse::<KeyRing>();
     }
 
     #[test]
-    fn a_seal_serves_nobody_else(mine: Vec<u8>, other: Vec<u8>) {
+    fn a_seal_is_bound_to_its_data(mine: Vec<u8>, other: Vec<u8>) {
         prop_assume!(mine != other);
         let ring = ring(1);
         let text = ring.seal(Seal { bound_to: &mine, ..SEAL }, None, b"", [3; 24]);
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_seal_serves_no_other_purpose() {
+fn a_seal_is_bound_to_its_purpose() {
     let ring = ring(1);
     let text = ring.seal(SEAL, None, b"content", [3; 24]);
     let other = Seal { purpose: "tes", bound_to: b"t" };
@@ -87,14 +87,14 @@ fn a_seal_expires_on_the_second() {
 }
 
 #[test]
-fn two_seals_of_one_content_look_different() {
+fn seals_of_the_same_content_differ() {
     let ring = ring(1);
     let with = |random| ring.seal_bytes(SEAL, None, &[0; 64], random);
     assert_ne!(with([1; 24])[37..], with([2; 24])[37..]);
 }
 
 #[test]
-fn a_ring_is_read_from_text() {
+fn a_ring_is_parsed_from_text() {
     let one = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
     let two = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI";
     for text in [
@@ -120,7 +120,7 @@ fn a_ring_is_read_from_text() {
 }
 
 #[test]
-fn a_ring_never_shows_its_keys() {
+fn debug_output_hides_keys() {
     let shown = format!("{:?}", ring(65));
     assert!(!shown.contains("65") && !shown.contains("QUFB"), "{shown}");
 }

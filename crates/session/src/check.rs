@@ -25,7 +25,7 @@ pub use prompt::InvalidPrompt;
 pub struct InvalidAnswer {
     /// The rule that is violated. Never repeats the answer, which may be private.
     pub error: String,
-    /// What to send instead.
+    /// Suggestion what to send instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }

@@ -167,7 +167,7 @@ pub struct SessionEnded {
     /// Set if an empty answer is equivalent to the last one, by default or because none is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last_by_default: bool,
-    /// How it ended.
+    /// Ending of the session.
     pub ending: Ending,
     /// Set if the client completed it early, and so knows the result (C-08).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -190,7 +190,7 @@ pub struct SessionEnded {
 pub enum Ending {
     /// The flow has completed.
     Completed {
-        /// Whether it did what it was started for (INT-050).
+        /// Set if the flow did its work (INT-050).
         success: bool,
         /// Result of the flow.
         data: Value,

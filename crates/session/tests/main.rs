@@ -1,4 +1,4 @@
-//! What this crate offers to stores, from outside.
+//! Integration tests, in one binary.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

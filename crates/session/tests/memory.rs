@@ -1,4 +1,4 @@
-//! The store in memory keeps the contract of all stores.
+//! The contract of all stores, in memory.
 
 use std::sync::Arc;
 

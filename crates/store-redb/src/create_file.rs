@@ -1,7 +1,7 @@
 //! Atomic creation of the database file.
 //!
-//! A database whose creation was interrupted cannot be opened, nor told from a file that is no
-//! database. So it is created under a temporary name, and renamed when complete.
+//! A database whose creation was interrupted cannot be opened, nor distinguished from a
+//! file that is no database. So it is created under a temporary name, and renamed when complete.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};

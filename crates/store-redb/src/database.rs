@@ -166,3 +166,36 @@ const CACHE: usize = 16 * 1024 * 1024;
 const PROBE_LIMIT: usize = 16 * 1024 * 1024;
 const FORMAT: u32 = 1;
 const KNOWN: &[u8] = b"the keys are right";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use mcp_flow_seal::{Key, KeyRing};
+    use redb::Builder;
+    use redb::backends::InMemoryBackend;
+
+    use super::JournalDatabase;
+
+    /// redb may hold poisoned locks after a panic, so the next use reopens the database, also if both
+    /// are reads.
+    #[test]
+    fn a_database_that_panicked_is_reopened() {
+        let opened = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&opened);
+        let open = move |builder: &Builder| {
+            count.fetch_add(1, Ordering::SeqCst);
+            builder.create_with_backend(InMemoryBackend::new())
+        };
+        let keys = KeyRing::new(Key::from_bytes([1; 32]));
+        let journals = JournalDatabase::open(Box::new(open), keys).unwrap();
+        let failed =
+            journals.with(|_| -> Result<(), redb::Error> { panic!("an assertion failed") });
+        assert!(matches!(failed, Err(redb::Error::Corrupted(_))), "{failed:?}");
+        for _ in 0..3 {
+            journals.with(|_| Ok(())).unwrap();
+            assert_eq!(opened.load(Ordering::SeqCst), 2);
+        }
+    }
+}

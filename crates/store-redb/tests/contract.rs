@@ -1,4 +1,4 @@
-//! The store in a file keeps the contract of all stores.
+//! The contract of all stores, on a file.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
-//! What was acknowledged is there, whatever happens to the process, the disk or the file.
+//! Durability: crashes, full disks, panics, damaged files, keys.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Disk, keys, occurrences};
 use mcp_flow_seal::{Key, KeyRing};
@@ -11,8 +10,8 @@ use mcp_flow_store_redb::{RedbStore, StoreOpenError};
 use mcp_flow_testkit_store::crash::Witness;
 use mcp_flow_testkit_store::{Opened, append, id, noted, started, summary};
 
-/// Stopped after any number of operations on its disk, a store that is opened again has all it
-/// acknowledged, and nothing by halves.
+/// After a crash at any disk operation, a reopened store has everything it acknowledged, and no partial
+/// writes.
 #[tokio::test]
 async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     for torn in [false, true] {
@@ -37,7 +36,7 @@ async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     }
 }
 
-/// A disk that is full says so; what was acknowledged stays, and with room again all goes on.
+/// A full disk is reported. Acknowledged events stay, and writes succeed once there is space.
 #[tokio::test]
 async fn a_full_disk_is_reported_and_survived() {
     let disk = Disk::new();
@@ -54,14 +53,14 @@ async fn a_full_disk_is_reported_and_survived() {
         assert!(length < 1_000_000, "a disk without room takes everything");
     };
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
-    // There is room for something small, and that does not count as health.
+    // A small write fits, which does not make the store healthy.
     store.erase(id(2)).await.unwrap();
     for _ in 0..40 {
         let probed = store.probe().await;
         assert!(matches!(probed, Err(StoreError::Full)), "{probed:?}");
     }
     assert_eq!(store.read(id(1)).await.unwrap().len(), length);
-    // Failed probes do not ask for more and more.
+    // Failed probes do not raise the size that has to succeed.
     disk.room(Some(disk.size() + 4 * 1024 * 1024));
     store.probe().await.unwrap();
     disk.room(None);
@@ -89,38 +88,9 @@ async fn a_panic_while_writing_is_survived() {
     assert_eq!(store.read(id(1)).await.unwrap().len(), 2);
 }
 
-/// Reads succeed again after one of them panicked.
+/// INT-113: neither answers nor owners are in the file in plain text.
 #[tokio::test]
-async fn a_panic_while_reading_is_survived() {
-    let disk = Disk::new();
-    let store = open(&disk, keys(1)).unwrap();
-    // Long journals, so that no page has more than one.
-    let events: Vec<_> = [started("ada")].into_iter().chain((1..200).map(noted)).collect();
-    for number in 0..50 {
-        store.append(append(id(number), 0, events.clone())).await.unwrap();
-    }
-    drop(store);
-    let opened = Arc::new(AtomicUsize::new(0));
-    let (plugged, count) = (disk.clone(), Arc::clone(&opened));
-    let open = move |builder: &redb::Builder| {
-        count.fetch_add(1, Ordering::SeqCst);
-        builder.create_with_backend(plugged.plug())
-    };
-    // Opened again, it has nothing in its cache yet.
-    let store = RedbStore::open_from(open, keys(1)).unwrap();
-    disk.panics(true);
-    let failed = store.read(id(7)).await;
-    assert!(matches!(failed, Err(StoreError::Backend(_))), "{failed:?}");
-    disk.panics(false);
-    for number in 0..50 {
-        assert_eq!(store.read(id(number)).await.unwrap(), events);
-    }
-    assert_eq!(opened.load(Ordering::SeqCst), 2, "the database that panicked is not used again");
-}
-
-/// INT-113: nothing anyone said is in the file, nor who they are.
-#[tokio::test]
-async fn what_is_written_is_sealed() {
+async fn events_are_encrypted() {
     let disk = Disk::new();
     let store = open(&disk, keys(1)).unwrap();
     store.append(append(id(1), 0, vec![started("ada lovelace"), noted(1)])).await.unwrap();
@@ -134,9 +104,9 @@ async fn what_is_written_is_sealed() {
     assert!(found.values().all(|count| *count == 0), "{found:?}");
 }
 
-/// INT-113: with the wrong key a journal is refused as a whole; with the old one on the ring, read.
+/// INT-113: a store does not open with the wrong key, and opens with a rotated ring.
 #[tokio::test]
-async fn keys_can_change_but_must_be_right() {
+async fn keys_can_be_rotated_but_must_match() {
     let disk = Disk::new();
     let store = open(&disk, keys(1)).unwrap();
     store.append(append(id(1), 0, vec![started("ada"), noted(1)])).await.unwrap();
@@ -149,7 +119,7 @@ async fn keys_can_change_but_must_be_right() {
     store.append(append(id(1), 2, vec![noted(2)])).await.unwrap();
     assert_eq!(store.read(id(1)).await.unwrap().len(), 3);
     drop(store);
-    // Without the old key the journal opens, and what it sealed is told to be lost.
+    // Without the old key the store opens, and sessions of that key are damaged.
     let store = open(&disk, keys(2)).unwrap();
     assert!(matches!(store.read(id(1)).await, Err(StoreError::Damaged(_))));
     store.append(append(id(2), 0, vec![started("ada")])).await.unwrap();
@@ -160,10 +130,9 @@ async fn keys_can_change_but_must_be_right() {
     assert_eq!(store.read(id(1)).await.unwrap(), []);
 }
 
-/// INT-133, C-43: the last turns of carried sessions are there after a restart, and gone when no token
-/// of theirs can be used any more.
+/// INT-133, C-43: records of client-held sessions survive a restart, and are removed when they expire.
 #[tokio::test]
-async fn turns_outlive_the_process() {
+async fn replay_records_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     let path = path.to_str().unwrap();
@@ -188,9 +157,9 @@ async fn turns_outlive_the_process() {
     assert_eq!(store.last_turn(id(2)).await.unwrap(), None);
 }
 
-/// One process at a time; the second is told why, and in which way to go on.
+/// A second process cannot open the store, and gets the reason.
 #[tokio::test]
-async fn two_processes_are_kept_apart() {
+async fn a_second_process_cannot_open_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/journal.redb");
     let store = RedbStore::open(&path).unwrap();
@@ -202,10 +171,9 @@ async fn two_processes_are_kept_apart() {
     assert_eq!(store.read(id(1)).await.unwrap(), [started("ada")]);
 }
 
-/// A process that ends while it makes the file leaves nothing that stands in the way, and what it
-/// leaves is removed by the next.
+/// A process killed while creating the file leaves only a temporary file, which the next one removes.
 #[tokio::test]
-async fn a_file_that_was_never_finished_is_no_journal() {
+async fn leftovers_of_an_interrupted_creation_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     let left = folder.path().join("journal.redb.0123456789abcdef.new");
@@ -224,9 +192,9 @@ async fn a_file_that_was_never_finished_is_no_journal() {
     assert_eq!(names, ["journal.key", "journal.redb", "journal.redb.notes"]);
 }
 
-/// The key is made once, belongs to one user, and is missed when it is gone.
+/// The key file is created once, readable by its owner only, and required afterwards.
 #[tokio::test]
-async fn the_key_file_is_made_once_and_kept_private() {
+async fn the_key_file_is_created_once_and_private() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     drop(RedbStore::open(&path).unwrap());
@@ -242,9 +210,9 @@ async fn the_key_file_is_made_once_and_kept_private() {
     assert!(!key.exists(), "a new key would only hide that the old one is missing");
 }
 
-/// A file that is no journal, or one of a time to come, is left alone.
+/// A file that is no store, or of a newer format, is rejected.
 #[tokio::test]
-async fn other_files_are_refused() {
+async fn other_files_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     std::fs::write(&path, "something else entirely, and long enough to be looked at".repeat(200))
@@ -263,7 +231,7 @@ async fn other_files_are_refused() {
     assert!(matches!(refused, StoreOpenError::Format { found: 2, known: 1 }), "{refused}");
 }
 
-/// A file that was damaged anywhere is refused, or what is damaged in it is; nothing panics.
+/// A damaged file is rejected as a whole or by session, without a panic.
 #[tokio::test]
 async fn a_damaged_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +243,7 @@ async fn a_damaged_file_is_an_error() {
     drop(store);
     let whole = std::fs::read(&path).unwrap();
     let mut refused = 0;
-    // A generator of its own, so that the damage is the same every time.
+    // A deterministic generator, so that every run has the same damage.
     let mut random = 1_u32;
     let mut noise = move || {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -299,9 +267,9 @@ async fn a_damaged_file_is_an_error() {
     assert!(refused >= 3, "{refused} of the damaged files were refused");
 }
 
-/// A row that was tampered with, moved or lost is noticed.
+/// A row that was modified, moved or removed is detected.
 #[tokio::test]
-async fn tampering_is_noticed() {
+async fn tampering_is_detected() {
     let journal = redb::TableDefinition::<(u128, u32), &[u8]>::new("journal");
     type Change = fn(&mut redb::Table<'_, (u128, u32), &'static [u8]>, Vec<u8>, Vec<u8>);
     let first = (id(1).bits(), 0);
@@ -347,9 +315,9 @@ async fn tampering_is_noticed() {
     }
 }
 
-/// After a crash, sessions at work are found without looking at those that wait.
+/// The index of working sessions survives a crash.
 #[tokio::test]
-async fn indexes_survive_with_the_journal() {
+async fn indexes_survive_a_crash() {
     let disk = Disk::new();
     let store = open(&disk, keys(1)).unwrap();
     for number in 0..20_u64 {

@@ -1,4 +1,4 @@
-//! Flows on a disk that is unplugged at any moment.
+//! Flows on a disk that fails at any moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,34 +13,33 @@ use mcp_flow_engine::{
 use mcp_flow_store_redb::{RedbStore, StoreOpenError};
 use serde_json::{Value, json};
 
-/// What the world outside saw: which payments were made, and under which keys.
-type World = Arc<Mutex<Vec<String>>>;
+/// Payments made, and their idempotency keys.
+type Payments = Arc<Mutex<Vec<String>>>;
 
-/// INT-098: whenever the plug is pulled, the next process goes on where the user was told it
-/// stands; a payment is made for an answer that counts, and under one key however often it is
-/// tried.
+/// INT-098: after a crash at any moment, the next process resumes from the last acknowledged turn; a
+/// payment is made only for an accepted answer, always with the same key.
 #[tokio::test]
-async fn flows_survive_the_plug_being_pulled() {
+async fn flows_survive_crashes() {
     let mut completed = false;
     let mut operations = 0;
     while !completed {
         assert!(operations < 10_000, "it is never done");
-        let (disk, world) = (Disk::new(), World::default());
+        let (disk, payments) = (Disk::new(), Payments::default());
         drop(open(&disk).unwrap());
         disk.stop_after(operations);
-        let mut told = None;
+        let mut reached = None;
         if let Ok(store) = open(&disk) {
-            let engine = engine(store, &world);
-            told = talk(&engine, None).await;
+            let engine = engine(store, &payments);
+            reached = run_session(&engine, None).await;
             engine.shutdown().await;
         }
-        completed = matches!(told, Some((_, TURNS)));
-        let paid_before = world.lock().unwrap().len();
+        completed = matches!(reached, Some((_, TURNS)));
+        let paid_before = payments.lock().unwrap().len();
         disk.crash(operations % 2 == 0);
 
-        let engine = engine(open(&disk).unwrap(), &world);
-        let (id, turns) = told.unwrap_or((SessionId::from_random(0), 0));
-        if turns > 0 || told.is_some() {
+        let engine = engine(open(&disk).unwrap(), &payments);
+        let (id, turns) = reached.unwrap_or((SessionId::from_random(0), 0));
+        if turns > 0 || reached.is_some() {
             let view = engine.wait(id, &Owner::local(), Duration::from_secs(60)).await.unwrap();
             match &view.status {
                 SessionStatus::Waiting(open) => {
@@ -49,11 +48,11 @@ async fn flows_survive_the_plug_being_pulled() {
                     assert!(!paying, "paid for an answer that was lost");
                 }
                 SessionStatus::Ended(_) => {}
-                SessionStatus::Working(_) => panic!("nobody goes on with it"),
+                SessionStatus::Working(_) => panic!("it is not resumed"),
             }
-            let done = talk(&engine, Some(id)).await;
+            let done = run_session(&engine, Some(id)).await;
             assert_eq!(done, Some((id, TURNS)));
-            let paid = world.lock().unwrap().clone();
+            let paid = payments.lock().unwrap().clone();
             assert!(!paid.is_empty() && paid.iter().all(|key| *key == paid[0]), "{paid:?}");
         }
         engine.shutdown().await;
@@ -62,10 +61,10 @@ async fn flows_survive_the_plug_being_pulled() {
     assert!(operations > 30, "it should have been pulled in the middle of something");
 }
 
-/// Many sessions at once share their commits and do not mix (INT-101).
+/// INT-101: concurrent sessions share commits and stay separate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sessions_at_once_do_not_mix() {
-    let engine = engine(open(&Disk::new()).unwrap(), &World::default());
+async fn concurrent_sessions_stay_separate() {
+    let engine = engine(open(&Disk::new()).unwrap(), &Payments::default());
     let answered = Arc::new(AtomicUsize::new(0));
     let mut talks = tokio::task::JoinSet::new();
     for number in 0..64 {
@@ -85,9 +84,9 @@ async fn sessions_at_once_do_not_mix() {
     engine.shutdown().await;
 }
 
-/// Goes as far as it can, from the start or from where a session stands. Says which session, and
-/// how many answers were acknowledged.
-async fn talk(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)> {
+/// Runs a session as far as possible, from its start or its current turn. Returns its id and the number
+/// of acknowledged answers.
+async fn run_session(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)> {
     let owner = Owner::local();
     let id = match id {
         Some(id) => id,
@@ -103,7 +102,7 @@ async fn talk(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)
                 json!(true)
             }
             SessionStatus::Ended(ended) => return Some((id, ended.turns)),
-            SessionStatus::Working(_) => panic!("nobody goes on with it"),
+            SessionStatus::Working(_) => panic!("it is not resumed"),
         };
         match engine.respond(id, &owner, answer.into()).await {
             Ok(AnswerReply::Accepted(_)) => acknowledged += 1,
@@ -113,11 +112,11 @@ async fn talk(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)
     }
 }
 
-fn engine(store: RedbStore, world: &World) -> Engine {
-    let world = Arc::clone(world);
+fn engine(store: RedbStore, payments: &Payments) -> Engine {
+    let payments = Arc::clone(payments);
     let pay = move |flow: Flow, _: Params| {
-        let world = Arc::clone(&world);
-        async move { pay(flow, world).await }
+        let payments = Arc::clone(&payments);
+        async move { pay(flow, payments).await }
     };
     Engine::builder(Arc::new(store)).flow(Definition::new("pay", pay)).start()
 }
@@ -125,13 +124,13 @@ fn engine(store: RedbStore, world: &World) -> Engine {
 #[derive(serde::Deserialize)]
 struct Params {}
 
-async fn pay(flow: Flow, world: World) -> FlowResult<String> {
+async fn pay(flow: Flow, payments: Payments) -> FlowResult<String> {
     let name = flow.ask("name", text("Your name?")).await?;
     if !flow.ask("sure", confirm(format!("Pay, {name}?"))).await? {
         return flow.decline("nothing was paid");
     }
     flow.step_with_key("pay", |key| async {
-        world.lock().unwrap().push(key);
+        payments.lock().unwrap().push(key);
         Ok::<_, String>(format!("{name} has paid"))
     })
     .await

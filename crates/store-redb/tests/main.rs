@@ -1,4 +1,4 @@
-//! Integration tests, in one binary: every binary more would link the whole crate again.
+//! Integration tests, in one binary: each further binary would link the whole crate again.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

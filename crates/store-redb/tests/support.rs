@@ -1,4 +1,4 @@
-//! A disk that can be unplugged, or full, at any moment.
+//! Simulated disk: crashes, runs full or panics.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex};
 use mcp_flow_seal::{Key, KeyRing};
 use redb::StorageBackend;
 
-/// A ring of the key of this number.
+/// Key ring with a key of this byte.
 pub(crate) fn keys(number: u8) -> KeyRing {
     KeyRing::new(Key::from_bytes([number; 32]))
 }
 
-/// A disk in memory. What was not synced when it is unplugged may be lost, or half of it.
+/// Disk in memory. Writes that were not synced before a crash may be lost, all or in part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is on the platter for good.
+    /// Durable content.
     synced: Vec<u8>,
-    /// What the running system sees.
+    /// Content as the running process sees it.
     seen: Vec<u8>,
     /// Writes since the last sync, by offset.
     unsynced: Vec<(usize, Vec<u8>)>,
-    /// How many more writes and syncs succeed; then none do.
+    /// Number of writes and syncs that still succeed.
     left: Option<usize>,
-    /// The most bytes there is room for.
+    /// Capacity in bytes.
     room: Option<usize>,
-    /// Counts how often it was plugged in: older plugs are dead.
+    /// Number of crashes: handles opened before the last one fail.
     plugged: u64,
-    /// Whether operations panic, as redb does on a file that breaks its assumptions.
+    /// Set if operations panic, as redb does on a file that breaks its invariants.
     panics: bool,
 }
 
@@ -39,17 +39,17 @@ impl Disk {
         Self::default()
     }
 
-    /// Lets so many more operations succeed.
+    /// Lets this many more operations succeed.
     pub(crate) fn stop_after(&self, operations: usize) {
         self.0.lock().unwrap().left = Some(operations);
     }
 
-    /// Makes room for so many bytes in all; as much as there is if None.
+    /// Sets the capacity in bytes; unlimited if None.
     pub(crate) fn room(&self, bytes: Option<usize>) {
         self.0.lock().unwrap().room = bytes;
     }
 
-    /// Has every operation panic, or none.
+    /// Makes every operation panic, or none.
     pub(crate) fn panics(&self, panics: bool) {
         self.0.lock().unwrap().panics = panics;
     }
@@ -58,12 +58,12 @@ impl Disk {
         self.0.lock().unwrap().seen.len()
     }
 
-    /// All that is on it, as one who takes it away would find it.
+    /// Returns the content of the disk.
     pub(crate) fn content(&self) -> Vec<u8> {
         self.0.lock().unwrap().seen.clone()
     }
 
-    /// Pulls the plug. Of what was not synced, every other write is kept if `torn`, or none.
+    /// Crashes. Of the unsynced writes every other one is kept if `torn`, else none.
     pub(crate) fn crash(&self, torn: bool) {
         let mut state = self.0.lock().unwrap();
         let unsynced = std::mem::take(&mut state.unsynced);
@@ -83,13 +83,13 @@ impl Disk {
         state.plugged += 1;
     }
 
-    /// Plugs it in.
+    /// Opens a handle.
     pub(crate) fn plug(&self) -> Plug {
         Plug { disk: self.clone(), number: self.0.lock().unwrap().plugged }
     }
 }
 
-/// A disk as a system sees it, until it is unplugged.
+/// Handle to a disk, valid until it crashes.
 #[derive(Debug)]
 pub(crate) struct Plug {
     disk: Disk,
@@ -101,7 +101,7 @@ impl Plug {
         let mut state = self.disk.0.lock().unwrap();
         if state.panics {
             drop(state);
-            // A second panic while the first unwinds would end the process.
+            // A second panic during unwinding would abort the process.
             if std::thread::panicking() {
                 return Err(io::Error::other("panicking"));
             }
@@ -165,7 +165,7 @@ impl StorageBackend for Plug {
     }
 }
 
-/// How often each word occurs in what is on a disk.
+/// Counts the occurrences of words in the content of a disk.
 pub(crate) fn occurrences(content: &[u8], words: &[&str]) -> BTreeMap<String, usize> {
     words
         .iter()

@@ -264,7 +264,7 @@ impl OfferOptions {
             };
         let durable_store = store.clone();
         let flows = match (store, self.stateless) {
-            (_, true) => flows.stateless(keys.clone(), self.replay_guard.then_some(guard)),
+            (_, true) => flows.client_held(keys.clone(), self.replay_guard.then_some(guard)),
             (Some(store), false) => flows.store(store),
             (None, false) => flows,
         };

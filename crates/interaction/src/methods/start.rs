@@ -86,7 +86,7 @@ fn check_given(context: &Context, start: &StartRequest) -> Result<(), RpcError> 
 }
 
 /// Starts the session. A stored one is waited for briefly, and cancelled if the caller goes away
-/// meanwhile, since nobody would know of it (C-12).
+/// meanwhile, since no client would know of it (C-12).
 async fn begin(
     interaction: &Interaction,
     context: &Context,

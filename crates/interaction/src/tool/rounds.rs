@@ -39,7 +39,7 @@ impl Call {
         let timeout = self.engine.limits().operation;
         let started = self.backend().start(self.start_request(), timeout).await;
         let (view, session) = started.map_err(|error| self.cannot_start(error))?;
-        // A client-held session that nobody holds needs no cancelling.
+        // A client-held session ends when its token is dropped.
         let unfinished = match session {
             SessionRef::Id(id) => Some(self.cancel_on_drop(id)),
             SessionRef::Token(_) => None,

@@ -1,4 +1,4 @@
-//! MCP-073: what is changed, cut, repeated, sent back, mixed up or signed by others is refused.
+//! MCP-073: modified, truncated, replayed, reflected, reordered and foreign messages are rejected.
 
 use super::{ClientChannel, EnvelopeError, MessageKeys, ServerChannels, Side, Stamp, is_envelope};
 use crate::{Key, KeyRing};
@@ -15,7 +15,7 @@ const STAMP: Stamp = Stamp { time: NOW, channel: [2; 16], sender: [3; 8], number
 const NOW: u64 = 1_800_000_000_000;
 const WINDOW: u64 = 60_000;
 
-/// Both forms of an envelope: around JSON, and around an empty map of CBOR.
+/// Messages in both encodings, JSON and CBOR.
 const MESSAGES: [&[u8]; 4] = [b"{\"id\":1}", b"[]", b"\xa1\x62id\x01", b"\x80"];
 
 fn wrapped(side: Side, message: &[u8]) -> Vec<u8> {
@@ -24,14 +24,14 @@ fn wrapped(side: Side, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// MCP-073: the bytes come out as they went in, and the envelope is what it looks like.
+/// MCP-073: an envelope returns the exact bytes of its message.
 #[test]
-fn an_envelope_gives_back_what_was_put_in() {
+fn an_envelope_returns_its_message() {
     for message in MESSAGES {
         let frame = wrapped(Side::Client, message);
         assert!(is_envelope(&frame) && !is_envelope(message));
         assert_eq!(keys(7).open(Side::Client, &frame), Ok((STAMP, message)));
-        // Behind something else, as in a queue.
+        // Appended to a buffer that has content.
         let mut queue = b"before\n".to_vec();
         queue.extend_from_slice(message);
         keys(7).wrap(Side::Client, &STAMP, &mut queue, 7);
@@ -43,9 +43,9 @@ fn an_envelope_gives_back_what_was_put_in() {
     assert!(text.contains(stamp), "{text}");
 }
 
-/// MCP-073: with signing on, a changed byte is refused, whichever it is and however it is changed.
+/// MCP-073: any modified bit is rejected.
 #[test]
-fn a_changed_byte_is_refused() {
+fn a_modified_byte_is_rejected() {
     for message in MESSAGES {
         let frame = wrapped(Side::Client, message);
         for place in 0..frame.len() {
@@ -59,9 +59,9 @@ fn a_changed_byte_is_refused() {
     }
 }
 
-/// MCP-073: nothing can be cut off, put in, or put behind.
+/// MCP-073: truncated and extended frames are rejected.
 #[test]
-fn a_cut_or_longer_message_is_refused() {
+fn truncated_and_extended_frames_are_rejected() {
     for message in MESSAGES {
         let frame = wrapped(Side::Client, message);
         for length in 0..frame.len() {
@@ -78,9 +78,9 @@ fn a_cut_or_longer_message_is_refused() {
     }
 }
 
-/// MCP-073: each reason has its name, so that people learn what to do.
+/// MCP-073: each reason of rejection has its own error.
 #[test]
-fn why_a_message_is_refused_is_told_apart() {
+fn each_rejection_has_its_reason() {
     let frame = wrapped(Side::Client, b"{}");
     assert_eq!(keys(7).open(Side::Client, b"{\"id\":1}"), Err(EnvelopeError::Unsigned));
     assert_eq!(keys(7).open(Side::Client, b""), Err(EnvelopeError::Unsigned));
@@ -89,14 +89,14 @@ fn why_a_message_is_refused_is_told_apart() {
     let mut changed = frame.clone();
     *changed.last_mut().unwrap() = b']';
     assert_eq!(keys(7).open(Side::Client, &changed), Err(EnvelopeError::Changed));
-    // Sent back as if the other side had made it.
+    // Reflected as if the other side had signed it.
     let text = String::from_utf8(frame).unwrap().replace(".1.c.", ".1.s.");
     assert_eq!(keys(7).open(Side::Server, text.as_bytes()), Err(EnvelopeError::Changed));
 }
 
-/// MCP-073: the newest key signs, and all of them are believed until they are taken away.
+/// MCP-073: the newest key signs, and all keys on the ring verify.
 #[test]
-fn keys_can_be_exchanged_without_a_gap() {
+fn keys_can_be_rotated_without_a_gap() {
     let old = ring(1);
     let mut both = ring(1);
     both.rotate(Key::from_bytes([2; 32]));
@@ -121,9 +121,9 @@ fn channels() -> ServerChannels {
     ServerChannels::new(WINDOW, NOW)
 }
 
-/// MCP-073: over transports without an order each message is good once, wherever it comes.
+/// MCP-073: on an unordered transport each message is accepted once, on any connection.
 #[test]
-fn a_message_is_good_once_in_any_order() {
+fn a_message_is_accepted_once_in_any_order() {
     let (caller, channels, keys) = (caller(1), channels(), keys(7));
     let frames: Vec<_> = (0..4).map(|_| caller.wrap(NOW, b"{}".to_vec())).collect();
     for place in [2, 0, 3, 1] {
@@ -135,9 +135,9 @@ fn a_message_is_good_once_in_any_order() {
     }
 }
 
-/// MCP-073: a message is believed near the time it was signed at, and not remembered for longer.
+/// MCP-073: a message is accepted near its time of signing, and its channel kept no longer.
 #[test]
-fn an_old_message_is_refused() {
+fn an_old_message_is_rejected() {
     for (came, expected) in [
         (NOW, Ok(())),
         (NOW + WINDOW, Ok(())),
@@ -151,9 +151,9 @@ fn an_old_message_is_refused() {
     }
 }
 
-/// MCP-073: a server that was started anew does not take up what it may have had before.
+/// MCP-073: a restarted server rejects messages it may have accepted before.
 #[test]
-fn a_restart_makes_nothing_good_again() {
+fn messages_are_not_accepted_again_after_a_restart() {
     let (caller, keys) = (caller(1), keys(7));
     let frames: Vec<_> = (0..2).map(|_| caller.wrap(NOW, b"{}".to_vec())).collect();
     let restarted = ServerChannels::new(WINDOW, NOW + 10);
@@ -162,9 +162,9 @@ fn a_restart_makes_nothing_good_again() {
     assert_eq!(open(&caller.wrap(NOW + 15, b"{}".to_vec())), Ok(()));
 }
 
-/// MCP-073: memory is bounded; what is full lets nobody in, and forgets what can do no harm.
+/// MCP-073: the number of channels is limited; new ones are rejected until others expire.
 #[test]
-fn channels_are_bounded_and_forgotten() {
+fn channels_are_limited_and_expire() {
     let (channels, keys) = (channels().limit(2), keys(7));
     let open = |caller: &ClientChannel, now| {
         let frame = caller.wrap(now, b"{}".to_vec());
@@ -174,7 +174,7 @@ fn channels_are_bounded_and_forgotten() {
     assert!(open(&caller(2), NOW).is_ok());
     assert_eq!(open(&caller(3), NOW).unwrap_err(), EnvelopeError::TooMany);
     assert_eq!(open(&caller(3), NOW + 2 * WINDOW).unwrap_err(), EnvelopeError::TooMany);
-    // The second may be forgotten, the first is in use.
+    // The second has expired, the first is in use.
     let later = NOW + 3 * WINDOW;
     assert!(open(&caller(3), later).is_ok());
     assert_eq!(open(&caller(4), later + WINDOW).unwrap_err(), EnvelopeError::TooMany);
@@ -182,9 +182,9 @@ fn channels_are_bounded_and_forgotten() {
     assert!(open(&caller(4), later + 2 * WINDOW).is_ok());
 }
 
-/// MCP-073: over transports with an order nothing is repeated, left out, exchanged or put elsewhere.
+/// MCP-073: on an ordered transport, repeated, missing, reordered and foreign messages are rejected.
 #[test]
-fn in_order_means_in_order() {
+fn an_ordered_transport_accepts_only_the_next_message() {
     let (caller, channels, keys) = (caller(1), channels(), keys(7));
     let frames: Vec<_> = (0..4).map(|_| caller.wrap(NOW, b"{}".to_vec())).collect();
     let first = |frame: &[u8]| {
@@ -205,9 +205,9 @@ fn in_order_means_in_order() {
     assert_eq!(open(&other.wrap(NOW, b"{}".to_vec())), Err(EnvelopeError::Foreign));
 }
 
-/// MCP-073: the client believes what the server says on this connection, once, and in its turn.
+/// MCP-073: the client accepts messages of its own connection, once and in order.
 #[test]
-fn the_client_believes_answers_to_itself_alone() {
+fn the_client_accepts_only_messages_of_its_connection() {
     let (caller, channels, keys) = (caller(1), channels(), keys(7));
     let request = caller.wrap(NOW, b"{}".to_vec());
     let (channel, _) = channels.open(&keys, NOW, &request, || [9; 8]).unwrap();

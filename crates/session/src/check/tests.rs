@@ -1,4 +1,4 @@
-//! One table per type of prompt: what is taken, and what is not.
+//! Tables of valid and invalid answers, one per type of prompt.
 
 use jiff::civil::date as day;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::question::{
     Question, choice, confirm, custom_schema, date, file, integer, number, text,
 };
 
-/// INT-119, INT-120, INT-106: length in characters, pattern, nothing empty, nothing hidden.
+/// INT-119, INT-120, INT-106: length in characters, pattern, empty texts, control characters.
 #[test]
 fn texts() {
     let sample = text("Enter text:").pattern("^[a-z]+$").length(3..=50);
@@ -41,9 +41,9 @@ fn texts() {
     check(&text("?").optional(), &[Value::Null, json!("")], &[json!(0)]);
 }
 
-/// INT-106: patterns that take a backtracking engine for ever take this one no time.
+/// INT-106: patterns that are exponential in a backtracking engine run in linear time.
 #[test]
-fn hostile_patterns_meet_hostile_texts() {
+fn patterns_run_in_linear_time() {
     let answer = json!("a".repeat(60_000) + "!");
     for pattern in
         ["^(a+)+$", "^(a|aa)+$", "^(.*a){20}$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"]
@@ -54,7 +54,7 @@ fn hostile_patterns_meet_hostile_texts() {
     }
 }
 
-/// INT-121: the default stands in for an empty answer.
+/// INT-121: an empty answer is replaced by the default.
 #[test]
 fn defaults() {
     assert_eq!(text("?").default("x").prompt().check(&json!("")), Ok(json!("x")));
@@ -63,7 +63,7 @@ fn defaults() {
     assert_eq!(text("?").optional().prompt().check(&json!("")), Ok(Value::Null));
 }
 
-/// INT-122: values count, labels do not, and the values are suggested.
+/// INT-122: answers are values, not labels; the values are suggested.
 #[test]
 fn choices() {
     let sample = choice("?", &[("a", "Option A"), ("b", "Option B")]);
@@ -79,7 +79,7 @@ fn choices() {
     assert!(violation.suggestion.unwrap().ends_with("19, 480 others"));
 }
 
-/// INT-123: booleans and nothing else.
+/// INT-123: only booleans are valid.
 #[test]
 fn confirmations() {
     check(
@@ -89,7 +89,7 @@ fn confirmations() {
     );
 }
 
-/// INT-124: by value, and whole numbers exactly.
+/// INT-124: numbers are compared by value, integers exactly.
 #[test]
 fn numbers() {
     let sample = number("?").range(0.0..=1000.0);
@@ -106,7 +106,7 @@ fn numbers() {
     );
 }
 
-/// INT-125: real days, written one way.
+/// INT-125: dates are valid calendar days in one format.
 #[test]
 fn dates() {
     check(
@@ -134,7 +134,7 @@ fn dates() {
     );
 }
 
-/// INT-126: carried or named, of a kind and size that is taken.
+/// INT-126: files are inline or by URI, with an allowed type and size.
 #[test]
 fn files() {
     let sample = file("?").max_size(4).mime_type("image/*").mime_type("text/csv");
@@ -166,10 +166,9 @@ fn files() {
     );
 }
 
-/// INT-104, INT-106, C-14: an address is one that leads to a document elsewhere, whatever is sent
-/// beside it, unless the question takes others.
+/// INT-104, INT-106, C-14: only web URIs are valid, unless the question allows other schemes.
 #[test]
-fn addresses_of_files() {
+fn uris_of_files() {
     let addresses = [
         "javascript:alert(1)",
         "JavaScript://example.org/%0aalert(1)",
@@ -202,7 +201,7 @@ fn addresses_of_files() {
     check(&file("?").optional(), &[json!({"name": "a", "data": ""})], &[]);
 }
 
-/// INT-127, INT-106: a schema decides, and nothing too large or deep gets that far.
+/// INT-127, INT-106: custom answers match their schema, and are limited in size and depth.
 #[test]
 fn customs() {
     let schema =
@@ -221,7 +220,7 @@ fn customs() {
         &[json!([1, 2])],
         &[deep, json!(vec![0; 20_000]), json!("x".repeat(1 << 20))],
     );
-    // With each level of the answer it has thrice the work.
+    // Each level of the answer triples the work.
     let part = json!({"items": {"$ref": "#"}});
     let levels = |count| (0..count).fold(json!("x"), |inner, _| json!([inner]));
     check(
@@ -231,7 +230,7 @@ fn customs() {
     );
 }
 
-/// INT-111: what was answered is private, also where it is refused.
+/// INT-111: a violation does not repeat the answer, which is private.
 #[test]
 fn violations_do_not_repeat_the_answer() {
     let schema = json!({"type": "object", "properties": {"x": {"enum": ["a"]}}});
@@ -247,9 +246,9 @@ fn violations_do_not_repeat_the_answer() {
     }
 }
 
-/// C-14: a question that cannot be answered is the flow's fault and is never asked.
+/// C-14: an invalid prompt is a fault of the flow, and is not asked.
 #[test]
-fn unsound_questions() {
+fn invalid_prompts() {
     let bad = |prompt: &Prompt| prompt.validate().unwrap_err();
     assert_eq!(bad(text("").prompt()), InvalidPrompt::Message);
     assert_eq!(bad(text("?".repeat(20_000)).prompt()), InvalidPrompt::Message);
@@ -273,14 +272,14 @@ fn unsound_questions() {
     assert_eq!(bad(&wrong), InvalidPrompt::Bounds);
 }
 
-fn check<Q: Question>(question: &Q, taken: &[Value], refused: &[Value]) {
+fn check<Q: Question>(question: &Q, valid: &[Value], invalid: &[Value]) {
     let prompt = question.prompt();
     assert_eq!(prompt.validate(), Ok(()));
-    for answer in taken {
+    for answer in valid {
         let value = prompt.check(answer).unwrap_or_else(|error| panic!("{answer:.60}: {error}"));
         assert!(question.read(value).is_some(), "{answer:.60}");
     }
-    for answer in refused {
+    for answer in invalid {
         assert!(prompt.check(answer).is_err(), "took {answer:.60}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions against a model of the protocol's table that shares no code with them.
+//! Model-based tests: sessions against an independent model of the protocol's state table.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::event::{
 use crate::question::{Question, text};
 use crate::{Owner, Timestamp};
 
-/// What the model knows of a session: a word, some counts, and nothing of how it is made.
+/// Model of a session: its state and some counts.
 #[derive(Debug)]
 struct Model {
     state: &'static str,
-    /// The open question: its key, and how often it was answered wrongly.
+    /// Key of the open question, and the number of invalid answers.
     open: Option<(String, u32)>,
     asked: u32,
     turns: usize,
@@ -24,12 +24,12 @@ struct Model {
     given_used: bool,
 }
 
-/// A command in the model's own words.
+/// A command of the model.
 #[derive(Clone, Debug)]
 enum Move {
     Begin,
     Ask(&'static str),
-    AskUnsound,
+    AskInvalid,
     AnswerWell,
     AnswerBadly,
     Step,
@@ -45,14 +45,14 @@ const PROMPTS: u32 = 4;
 const ATTEMPTS: u32 = 3;
 
 impl Model {
-    /// Where a move leads by the table of the protocol (INT-062 to INT-069, C-42); the error is
-    /// how a refusal begins.
+    /// Applies a command by the protocol's table (INT-062 to INT-069, C-42). The error is the start of
+    /// the expected message.
     fn make(&mut self, step: &Move) -> Result<(), &'static str> {
         let final_state = ["completed", "cancelled", "error"].contains(&self.state);
         let running = ["active", "processing"].contains(&self.state);
         let allowed = match step {
             Move::Begin => self.state == "idle",
-            Move::Ask(_) | Move::AskUnsound | Move::Complete => running,
+            Move::Ask(_) | Move::AskInvalid | Move::Complete => running,
             Move::Step | Move::Note | Move::Finish => running || self.state == "waiting_user",
             Move::AnswerWell | Move::AnswerBadly => self.state == "waiting_user",
             Move::Cancel | Move::Fail | Move::Expire => !final_state,
@@ -66,9 +66,9 @@ impl Model {
         }
         match step {
             Move::Begin => self.state = "active",
-            Move::Ask(_) | Move::AskUnsound if self.asked == PROMPTS => self.end("error"),
-            Move::AskUnsound => self.end("error"),
-            // "given" was told at the start, once.
+            Move::Ask(_) | Move::AskInvalid if self.asked == PROMPTS => self.end("error"),
+            Move::AskInvalid => self.end("error"),
+            // "given" is a parameter, which answers once.
             Move::Ask("given") if !self.given_used => {
                 self.given_used = true;
                 self.asked += 1;
@@ -112,10 +112,10 @@ impl Model {
 }
 
 proptest! {
-    /// INT-062 to INT-069, INT-110, C-42: any sequence of commands leads where the table says,
-    /// and folding what was written gives the same session again.
+    /// INT-062 to INT-069, INT-110, C-42: any sequence of commands leads to the state in the table, and
+    /// replaying the journal gives the same session.
     #[test]
-    fn a_session_does_what_the_table_says(
+    fn a_session_follows_the_state_table(
         moves in proptest::collection::vec(moves(), 0..40),
         times in proptest::collection::vec(any::<u16>(), 40),
     ) {
@@ -124,7 +124,7 @@ proptest! {
         let mut journal = vec![JournalEvent::Started(started())];
         let mut model = Model { state: "idle", open: None, asked: 0, turns: 0, expired: false, given_used: false };
         for (step, time) in moves.iter().zip(times) {
-            // The clock jumps about; a session's times do not.
+            // The clock jumps; the times of a session are monotonic.
             let at = Timestamp::from_millis(time.into());
             let expected = model.make(step);
             let touched = session.touched;
@@ -159,13 +159,13 @@ proptest! {
         }
     }
 
-    /// A journal put together by chance is folded or refused, and never anything else.
+    /// An arbitrary journal is replayed or rejected, without a panic.
     #[test]
-    fn any_journal_is_folded_or_refused(moves in proptest::collection::vec(moves(), 0..20)) {
+    fn any_journal_is_replayed_or_rejected(moves in proptest::collection::vec(moves(), 0..20)) {
         let bounds = Bounds::default();
         let mut journal = vec![JournalEvent::Started(started())];
         for step in &moves {
-            // Each event comes from a session of its own, so most do not belong here.
+            // Each event comes from another session, so most do not fit.
             let mut other = Session::start(started());
             let at = Timestamp::from_millis(1);
             for step in [Move::Begin, Move::Ask("a"), step.clone()] {
@@ -179,7 +179,7 @@ proptest! {
     }
 }
 
-/// INT-071, INT-072, INT-109: activity restarts the one limit and not the other.
+/// INT-071, INT-072, INT-109: activity restarts the inactivity timeout, not the duration.
 #[test]
 fn deadlines() {
     let bounds = Bounds::default();
@@ -204,9 +204,9 @@ fn deadlines() {
     assert_eq!(session.deadline(), Some(at(5_000).after(Duration::from_secs(300))));
 }
 
-/// INT-114, C-11: of a session that is over nothing is left that someone said.
+/// INT-114, C-11: no answer is retained after the end of a session.
 #[test]
-fn the_end_keeps_no_content() {
+fn a_tombstone_has_no_content() {
     let mut session = Session::start(started());
     for step in [Move::Begin, Move::Ask("a"), Move::AnswerWell, Move::Note, Move::Complete] {
         let event = session.decide(command(&step), Timestamp::from_millis(5), &Bounds::default());
@@ -217,9 +217,9 @@ fn the_end_keeps_no_content() {
     assert_eq!(session.ended.unwrap().turns, 1);
 }
 
-/// A flow that notes without end is stopped, and so is one that notes too much.
+/// A flow that records too many or too large entries is stopped.
 #[test]
-fn a_session_holds_only_so_much() {
+fn the_size_of_a_session_is_limited() {
     for bounds in
         [Bounds { events: 20, ..Bounds::default() }, Bounds { bytes: 2_000, ..Bounds::default() }]
     {
@@ -240,7 +240,7 @@ fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         3 => Just(Move::Begin),
         4 => prop_oneof![Just(Move::Ask("a")), Just(Move::Ask("b")), Just(Move::Ask("given"))],
-        1 => Just(Move::AskUnsound),
+        1 => Just(Move::AskInvalid),
         6 => Just(Move::AnswerWell),
         3 => Just(Move::AnswerBadly),
         2 => Just(Move::Step),
@@ -262,7 +262,7 @@ fn command(step: &Move) -> Command {
     match step {
         Move::Begin => Command::Begin,
         Move::Ask(key) => ask(key, text("?").length(3..).prompt()),
-        Move::AskUnsound => ask("c", text("?").pattern("(").prompt()),
+        Move::AskInvalid => ask("c", text("?").pattern("(").prompt()),
         Move::AnswerWell => Command::Answer(Answer::from(json!("well answered"))),
         Move::AnswerBadly => Command::Answer(Answer::from(json!(17))),
         Move::Step => Command::Record { key: "s".into(), outcome: StepOutcome::Ok(json!([1, 2])) },
