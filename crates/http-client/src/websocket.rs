@@ -83,8 +83,10 @@ fn convert(error: tungstenite::Error) -> TransportError {
             let body = response.body().as_deref().unwrap_or_default().to_vec();
             exchange::rejection(response.status(), response.headers(), &body)
         }
-        tungstenite::Error::Io(error) => TransportError::unreachable("no WebSocket", error),
-        other => TransportError::Unsuitable(format!("there is no WebSocket here: {other}")),
+        tungstenite::Error::Io(error) => {
+            TransportError::unreachable("cannot open a WebSocket", error)
+        }
+        other => TransportError::Unsuitable(format!("WebSocket handshake failed: {other}")),
     }
 }
 

@@ -197,7 +197,7 @@ fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, pee
     match tls {
         None => service.tasks.spawn(serve_http1(service.clone(), stream, connected)),
         Some(tls) => {
-            service.tasks.spawn(serve_tls(service.clone(), tls.clone(), stream, connected))
+            service.tasks.spawn(serve_tls(service.clone(), tls.clone(), stream, connected));
         }
     }
 }

@@ -88,8 +88,8 @@ async fn challenges_name_scope_and_metadata() {
             }
             let answer = running.send(request).await;
             assert_eq!(answer.status, status, "{path} {token:?}");
-            let told = answer.header("www-authenticate").unwrap_or_default();
-            assert_eq!(told, challenge, "{path}");
+            let shown = answer.header("www-authenticate").unwrap_or_default();
+            assert_eq!(shown, challenge, "{path}");
         }
     }
     let twice = "Bearer ada\r\nauthorization: Bearer ada";
@@ -105,10 +105,10 @@ async fn challenges_name_scope_and_metadata() {
         let path = format!("/.well-known/oauth-protected-resource{path}");
         let mut answer = running.send(Request::get(&path).header("host", host)).await;
         assert_eq!(answer.status, 200);
-        let told = answer.json().await;
-        assert_eq!(told["resource"], format!("{base}{endpoint}"));
-        assert_eq!(told["authorization_servers"], json!(["https://login.example"]));
-        assert_eq!(told["scopes_supported"], json!(["use", "admin"]));
+        let shown = answer.json().await;
+        assert_eq!(shown["resource"], format!("{base}{endpoint}"));
+        assert_eq!(shown["authorization_servers"], json!(["https://login.example"]));
+        assert_eq!(shown["scopes_supported"], json!(["use", "admin"]));
     }
     // A host that would need escaping is not repeated.
     let odd = running.send(Request::get("/mcp").header("host", "localhost:1\"x")).await;
@@ -141,9 +141,9 @@ async fn the_last_credential_of_a_connection_is_cached() {
         connection.write(&request.bytes()).await;
         let mut answer = connection.response().await;
         assert_eq!(answer.status, status, "{token}");
-        let told = answer.json().await;
-        let said = told["result"]["content"][0]["text"].as_str().unwrap_or_default();
-        assert_eq!(said, name, "{told}");
+        let shown = answer.json().await;
+        let said = shown["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        assert_eq!(said, name, "{shown}");
         connection = answer.into_connection();
     }
     ada.revoke();
@@ -159,12 +159,12 @@ async fn metadata_uses_the_public_url() {
     let options = Options { public_url: Some("https://a.example/x/".into()), ..Options::default() };
     let running = open(TestVerifier::new(), options).await;
     let answer = running.send(Request::get("/mcp")).await;
-    let told = answer.header("www-authenticate").unwrap();
+    let shown = answer.header("www-authenticate").unwrap();
     let url = "\"https://a.example/.well-known/oauth-protected-resource/x/mcp\"";
-    assert!(told.ends_with(url), "{told}");
+    assert!(shown.ends_with(url), "{shown}");
     let path = "/.well-known/oauth-protected-resource/x/mcp";
-    let told = running.send(Request::get(path)).await.json().await;
-    assert_eq!(told["resource"], "https://a.example/x/mcp");
+    let shown = running.send(Request::get(path)).await.json().await;
+    assert_eq!(shown["resource"], "https://a.example/x/mcp");
 }
 
 /// INT-115, C-46: event streams and WebSockets end when their token expires or is revoked.

@@ -63,8 +63,8 @@ async fn endpoints_without_mcp_are_reported() {
     for (answer, words) in cases {
         let error = connect(always(answer).await, "/mcp").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
-        let told = error.to_string();
-        assert!(told.contains(words) && !told.contains('\u{1b}'), "{words}: {told}");
+        let shown = error.to_string();
+        assert!(shown.contains(words) && !shown.contains('\u{1b}'), "{words}: {shown}");
     }
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = connect(closed, "/mcp").await.unwrap_err();

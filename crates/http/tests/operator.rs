@@ -20,12 +20,13 @@ async fn readiness_follows_the_dependencies() {
         })
     })
     .await;
-    for (works_now, status, told) in [(true, 200, "ready"), (false, 503, "full"), (true, 200, "")] {
+    for (works_now, status, shown) in [(true, 200, "ready"), (false, 503, "full"), (true, 200, "")]
+    {
         works.store(works_now, Ordering::Relaxed);
         let mut answer = running.send(Request::get("/readyz")).await;
         assert_eq!(answer.status, status);
         let text = answer.text().await;
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(shown), "{text}");
         assert_eq!(running.send(Request::get("/healthz")).await.status, 200);
     }
     running.stop().await;

@@ -59,7 +59,7 @@ async fn silent_clients_are_disconnected() {
         }
     }
     assert_eq!(seen[..4], [0x89, 0, 0x89, 0], "two pings");
-    assert_eq!(seen[4..8], [0x88, 17, 3, 233], "then goodbye");
+    assert_eq!(seen[4..8], [0x88, 17, 3, 233], "then a close frame");
 }
 
 /// Oversized, binary and non-UTF-8 messages close the connection with their close code.

@@ -121,8 +121,8 @@ mod tests {
         for bad in
             ["", "s3cret", "-----BEGIN PRIVATE KEY-----\nczNjcmV0\n-----END PRIVATE KEY-----"]
         {
-            let told = sign("me", "https://as.example", bad).unwrap_err().to_string();
-            assert!(told.contains("PKCS #8") && !told.contains("s3cret"), "{told}");
+            let shown = sign("me", "https://as.example", bad).unwrap_err().to_string();
+            assert!(shown.contains("PKCS #8") && !shown.contains("s3cret"), "{shown}");
         }
     }
 }

@@ -213,9 +213,9 @@ mod tests {
         .unwrap();
         assert!(stored.is_expired() && stored.can_refresh());
         assert_eq!(stored.grant().scopes, ["a", "b"]);
-        let told = format!("{stored:?} {:?} {:?}", stored.grant(), stored.credential());
+        let shown = format!("{stored:?} {:?} {:?}", stored.grant(), stored.credential());
         for secret in ["t0ken", "r3fresh", "s3cret"] {
-            assert!(stored.secrets().contains(&secret) && !told.contains(secret), "{told}");
+            assert!(stored.secrets().contains(&secret) && !shown.contains(secret), "{shown}");
         }
         for bad in [
             "",
@@ -225,8 +225,8 @@ mod tests {
             r#"{"access_token":"t0ken\r\nX-Role: admin","token_type":"bearer"}"#,
             r#"{"access_token":"t0ken","token_type":"DPoP"}"#,
         ] {
-            let told = read(bad).unwrap_err();
-            assert!(!told.contains("t0ken"), "{told}");
+            let shown = read(bad).unwrap_err();
+            assert!(!shown.contains("t0ken"), "{shown}");
         }
         let narrow = r#"{"access_token":"n3w","token_type":"bearer"}"#.as_bytes();
         let refreshed = stored.refreshed(narrow).unwrap();

@@ -233,12 +233,12 @@ mod tests {
         let tokens = TokenStore::file(&path);
         tokens.put("https://a/", stored("one")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let told = tokens.get("https://a/").unwrap_err().to_string();
-        assert!(told.contains("chmod 600"), "{told}");
+        let shown = tokens.get("https://a/").unwrap_err().to_string();
+        assert!(shown.contains("chmod 600"), "{shown}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, r#"{"servers": {"https://a/": "s3cret"}}"#).unwrap();
-        let told = tokens.get("https://a/").unwrap_err().to_string();
-        assert!(told.contains("log in again") && !told.contains("s3cret"), "{told}");
+        let shown = tokens.get("https://a/").unwrap_err().to_string();
+        assert!(shown.contains("log in again") && !shown.contains("s3cret"), "{shown}");
     }
 
     /// Concurrent writers do not lose each other's tokens.

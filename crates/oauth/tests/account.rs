@@ -83,8 +83,8 @@ async fn a_logout_revokes_the_tokens() {
         list(&server.url(), mine.clone()).await.unwrap();
         is_changed.store(true, Ordering::SeqCst);
         let returned = mine.logout().await.unwrap();
-        let Some(Revocation::Failed(told)) = returned else { panic!("{returned:?}") };
-        assert!(told.contains(why) && !told.contains("t0ken"), "{told}");
+        let Some(Revocation::Failed(shown)) = returned else { panic!("{returned:?}") };
+        assert!(shown.contains(why) && !shown.contains("t0ken"), "{shown}");
         assert!(mine.grant().unwrap().is_none());
         assert!(server.requests().iter().all(|request| request.path() != "/revoke"));
     }

@@ -139,12 +139,12 @@ async fn hostile_authorization_servers_are_contained() {
         settings.time_limit = Duration::from_millis(500);
         let mine = account(&server.url(), &tokens, settings);
         let error = mine.login(&mine.token_request().await.unwrap()).await.unwrap_err();
-        let told = format!("{error} {error:?}");
-        assert!(told.contains(part), "{name}: {told}");
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains(part), "{name}: {shown}");
         for secret in [CODE, CLIENT_SECRET, "t0ken", "\u{1b}"] {
-            assert!(!told.contains(secret), "{name}: {told}");
+            assert!(!shown.contains(secret), "{name}: {shown}");
         }
-        assert!(told.len() < 2000, "{name}: {told}");
+        assert!(shown.len() < 2000, "{name}: {shown}");
         assert!(mine.grant().unwrap().is_none(), "{name}");
     }
     assert!(other.requests().is_empty(), "{:?}", other.requests());
@@ -220,11 +220,11 @@ async fn forbidden_addresses_are_not_dialled() {
         let options = HttpOptions::new().addresses(addresses);
         let fetch = Fetch::new(&options, 1024, Duration::from_secs(10)).unwrap();
         let request = Request::get(url.as_str()).body(Bytes::new()).unwrap();
-        let told = match fetch.send(request).await {
+        let shown = match fetch.send(request).await {
             Ok(response) => response.status().to_string(),
             Err(error) => error.to_string(),
         };
-        assert!(told.contains(expected), "{told}");
+        assert!(shown.contains(expected), "{shown}");
         assert_eq!(server.requests().is_empty(), !is_allowed);
     }
 }
