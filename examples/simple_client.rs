@@ -9,7 +9,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use mcp_flow::client::{Client, Error, Program, check_arguments, connect, neutral};
+use mcp_flow::client::{Client, Error, Program, check_arguments, connect, sanitize};
 use mcp_flow::model::ToolDefinition;
 use serde_json::{Map, Value};
 
@@ -41,10 +41,10 @@ async fn run(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
 /// Prints what the server offers, and the results of its tools.
 async fn show(client: &Client, out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
     let server = client.server().await?;
-    let name = neutral::line(&server.implementation.name).into_owned();
+    let name = sanitize::line(&server.implementation.name).into_owned();
     writeln!(out, "{name} speaks {}", server.revision)?;
     for tool in client.tools().all().await? {
-        let shown = neutral::line(&tool.name);
+        let shown = sanitize::line(&tool.name);
         let given = examples(&tool);
         if check_arguments(&tool, &given).is_err() {
             writeln!(out, "tool {shown}: needs arguments")?;
@@ -56,7 +56,7 @@ async fn show(client: &Client, out: &mut impl Write) -> Result<(), Box<dyn std::
             Err(error @ (Error::Server(_) | Error::Timeout { .. })) => error.to_string(),
             Err(error) => return Err(error.into()),
         };
-        writeln!(out, "tool {shown}: {}", neutral::shorten(&outcome, 200))?;
+        writeln!(out, "tool {shown}: {}", sanitize::shorten(&outcome, 200))?;
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ mod login;
 
 use std::sync::Arc;
 
-use mcp_flow::client::guard::{Guard, Person, Policies, Policy, Rules};
-use mcp_flow::client::host::{Asker, ElicitAnswer, Elicitation};
+use mcp_flow::client::approval::{Approver, Policies, Policy, PolicyHost, PolicyTable};
+use mcp_flow::client::host::{ElicitAnswer, Elicitation, ServerIdentity};
 use mcp_flow::client::{Client, Error, HttpOptions, connector};
 use mcp_flow::model::{ElicitationCapability, Root, ToolDefinition};
 use serde_json::{Map, Value, json};
@@ -21,16 +21,16 @@ type Answer<'a> = std::pin::Pin<Box<dyn Future<Output = ElicitAnswer> + Send + '
 /// Accepts every form, with its defaults.
 struct Agreeable;
 
-impl Person for Agreeable {
-    fn is_there(&self) -> bool {
+impl Approver for Agreeable {
+    fn is_present(&self) -> bool {
         true
     }
 
-    fn shows(&self) -> Option<ElicitationCapability> {
+    fn elicitation_modes(&self) -> Option<ElicitationCapability> {
         Some(ElicitationCapability { form: true, url: false })
     }
 
-    fn elicit<'a>(&'a self, _: &'a Asker, _: Elicitation) -> Answer<'a> {
+    fn elicit<'a>(&'a self, _: &'a ServerIdentity, _: Elicitation) -> Answer<'a> {
         Box::pin(async { ElicitAnswer::Accept(Map::new()) })
     }
 }
@@ -38,9 +38,9 @@ impl Person for Agreeable {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().next_back().unwrap_or_default();
-    let policies = Policies { calls: Rules::new(Policy::Allow), ..Policies::default() };
+    let policies = Policies { calls: PolicyTable::new(Policy::Allow), ..Policies::default() };
     let root = Root { uri: "file:///".to_owned(), name: None, meta: None };
-    let guard = Guard::new(Agreeable).policies(policies).roots([root]);
+    let guard = PolicyHost::new(Agreeable).policies(policies).roots([root]);
     let account = Arc::new(login::account(&url, &context())?);
     let connector = connector(&url, &HttpOptions::new().authorizer(account))?;
     let client = Client::builder().host(guard).connect_by(connector).await?;

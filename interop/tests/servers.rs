@@ -213,9 +213,9 @@ fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
 /// Connects, retrying until the server listens.
 async fn reach(url: &str) -> Client {
     let patient = Client::builder().with(|options| {
-        options.backoff.first = Duration::from_millis(100);
-        options.backoff.most = Duration::from_millis(500);
-        options.backoff.first_attempts = 60;
+        options.backoff.initial = Duration::from_millis(100);
+        options.backoff.max = Duration::from_millis(500);
+        options.backoff.initial_attempts = 60;
     });
     let connector = connector(url, &HttpOptions::new()).unwrap();
     patient.connect_by(connector).await.unwrap()

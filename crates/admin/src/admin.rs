@@ -1,7 +1,7 @@
 //! State of the admin extension, its permission check, and its registration on a server.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
@@ -13,6 +13,7 @@ use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::{
     ConnectionEvent, ConnectionInfo, Context, Detail, Observed, Observer, Principal, ServerBuilder,
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -133,7 +134,7 @@ impl Admin {
     }
 
     fn watches(&self) -> MutexGuard<'_, Watches> {
-        self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.watches.lock()
     }
 }
 

@@ -1,13 +1,14 @@
 //! Recorder of recent exchanges and metrics, active while there are watches.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_proto::{Encoding, Raw, Revision};
 use mcp_flow_server::Observed;
 use mcp_flow_server::observe::ConnectionCounts;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -170,7 +171,7 @@ impl Recorder {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -23,7 +23,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync + 'static {
 
     /// Handles a refused request. Returns whether to send it again with a new
     /// [`credential`](Self::credential); an error replaces the refusal.
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<bool, TransportError>>;
+    fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'_, Result<bool, TransportError>>;
 }
 
 /// Value of an `Authorization` header. `Debug` does not show it.
@@ -58,7 +58,7 @@ impl fmt::Debug for Credential {
 
 /// A response that refuses a credential, or the lack of one.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct CredentialRefusal {
     /// The credential that was sent.
     pub shown: Option<Credential>,
     /// HTTP status: 401 for an invalid credential, 403 for insufficient scope.
@@ -69,4 +69,4 @@ pub struct Refusal {
 
 /// Maximum number of times a request is sent again with a new credential: once for an expired token,
 /// once for insufficient scope.
-pub const MOST_REPETITIONS: usize = 2;
+pub const MAX_REPETITIONS: usize = 2;

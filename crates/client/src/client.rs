@@ -1,28 +1,29 @@
 //! The client and its builder.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::stream;
 use hashbrown::HashMap;
 use mcp_flow_proto::model::{ClientCapabilities, LogLevel, ToolDefinition};
 use mcp_flow_proto::{Notification, Raw, method};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, watch};
 
-use crate::connect::State;
+use crate::calls::request::Request;
+use crate::calls::subscription::Subscriptions;
+use crate::connection::Connection;
+use crate::connection::connect::State;
+use crate::connection::handshake::ServerInfo;
 use crate::error::Error;
-use crate::event::Event;
-use crate::handshake::ServerInfo;
-use crate::host::{Asker, Host, Nobody};
-use crate::interaction::Conversations;
-use crate::link::Link;
-use crate::options::Options;
-use crate::request::Request;
-use crate::subscription::Subscriptions;
-use crate::transport::{Connector, Opened, Transport, TransportError};
+use crate::event::ClientEvent;
+use crate::host::{DenyAll, Host, ServerIdentity};
+use crate::interaction::OpenSessions;
+use crate::options::ClientOptions;
+use crate::transport::{Connector, ContentStream, Transport, TransportError};
 
 /// A client of one server. Cheap to clone; all clones share one connection and send requests
 /// concurrently.
@@ -44,19 +45,19 @@ use crate::transport::{Connector, Opened, Transport, TransportError};
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: Arc<ClientInner>,
 }
 
 /// State shared by all clones of a client.
-pub(crate) struct Shared {
-    pub(crate) options: Options,
+pub(crate) struct ClientInner {
+    pub(crate) options: ClientOptions,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) connector: Mutex<Arc<dyn Connector>>,
     pub(crate) target: String,
     pub(crate) state: watch::Sender<State>,
-    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) events: broadcast::Sender<ClientEvent>,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) conversations: Conversations,
+    pub(crate) sessions: OpenSessions,
     pub(crate) tools: Mutex<HashMap<String, Arc<ToolDefinition>>>,
     pub(crate) log_level: Mutex<Option<LogLevel>>,
 }
@@ -64,14 +65,14 @@ pub(crate) struct Shared {
 /// Builds a [`Client`].
 #[derive(Clone)]
 pub struct ClientBuilder {
-    options: Options,
+    options: ClientOptions,
     host: Arc<dyn Host>,
 }
 
 impl Client {
     /// Creates a builder with default options and a host that denies everything.
     pub fn builder() -> ClientBuilder {
-        ClientBuilder { options: Options::default(), host: Arc::new(Nobody) }
+        ClientBuilder { options: ClientOptions::default(), host: Arc::new(DenyAll) }
     }
 
     /// The negotiated revision and the server's description of itself. Connects if needed.
@@ -87,18 +88,18 @@ impl Client {
     /// # }
     /// ```
     pub async fn server(&self) -> Result<Arc<ServerInfo>, Error> {
-        let link = self.shared.link().await?;
-        link.info().cloned().ok_or(Error::Closed)
+        let connection = self.inner.connection().await?;
+        connection.info().cloned().ok_or(Error::Closed)
     }
 
     /// Like [`server`](Self::server), without connecting; `None` if there is no connection.
     pub fn known_server(&self) -> Option<Arc<ServerInfo>> {
-        self.shared.current().and_then(|link| link.info().cloned())
+        self.inner.current().and_then(|connection| connection.info().cloned())
     }
 
     /// The server for display: a URL, a command.
     pub fn target(&self) -> &str {
-        &self.shared.target
+        &self.inner.target
     }
 
     /// Sends any request and returns its raw result. `params` must be an object or null.
@@ -162,7 +163,7 @@ impl Client {
         method: impl Into<Cow<'static, str>>,
         params: &P,
     ) -> Result<(), Error> {
-        self.shared.link().await?.notify(method.into(), params);
+        self.inner.connection().await?.notify(method.into(), params);
         Ok(())
     }
 
@@ -174,7 +175,7 @@ impl Client {
     /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// client.ping().limit(std::time::Duration::from_secs(5)).await?;
+    /// client.ping().timeout(std::time::Duration::from_secs(5)).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -207,18 +208,18 @@ impl Client {
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// use futures_util::StreamExt;
-    /// use mcp_flow_client::Event;
+    /// use mcp_flow_client::ClientEvent;
     /// use mcp_flow_client::model::LogLevel;
     ///
     /// let mut events = client.events();
     /// client.set_log_level(LogLevel::Error).await?;
     /// client.call_tool("report", serde_json::json!({})).await?;
-    /// assert!(matches!(events.next().await, Some(Event::Log { level: LogLevel::Error, .. })));
+    /// assert!(matches!(events.next().await, Some(ClientEvent::Log { level: LogLevel::Error, .. })));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
-        let receiver = self.shared.events.subscribe();
+    pub fn events(&self) -> impl Stream<Item = ClientEvent> + Send + Unpin + use<> {
+        let receiver = self.inner.events.subscribe();
         Box::pin(stream::unfold(receiver, |mut receiver| async move {
             loop {
                 match receiver.recv().await {
@@ -239,21 +240,21 @@ impl Client {
     /// use serde_json::json;
     ///
     /// let call = client.call_tool("read_file", json!({"path": "film.mkv"})).raw().await?;
-    /// let mut film = client.open(&call["content"][0]).await?.bytes;
+    /// let mut film = client.open_content(&call["content"][0]).await?.bytes;
     /// while let Some(piece) = film.try_next().await? {
     ///     eprintln!("{} bytes", piece.len());
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn open(&self, content: &Value) -> Result<Opened, Error> {
-        let link = self.shared.link().await?;
-        let transport = link.transport().ok_or(Error::Closed)?;
+    pub async fn open_content(&self, content: &Value) -> Result<ContentStream, Error> {
+        let connection = self.inner.connection().await?;
+        let transport = connection.transport().ok_or(Error::Closed)?;
         let Some(opening) = transport.open(content) else {
             let what = "this transport cannot open the content that the result refers to";
             return Err(Error::Usage(what.to_owned()));
         };
-        let limit = self.shared.options.request_limit;
+        let limit = self.inner.options.request_timeout;
         match tokio::time::timeout(limit, opening).await {
             Ok(opened) => match opened {
                 Ok(opened) => Ok(opened.limited(limit)),
@@ -265,8 +266,8 @@ impl Client {
 
     /// The transport of the connection, for downcasting.
     pub async fn transport(&self) -> Result<Arc<dyn Transport>, Error> {
-        let link = self.shared.link().await?;
-        link.transport().cloned().ok_or(Error::Closed)
+        let connection = self.inner.connection().await?;
+        connection.transport().cloned().ok_or(Error::Closed)
     }
 
     /// Closes the connection gracefully. All clones of the client fail from then on.
@@ -283,19 +284,19 @@ impl Client {
     /// # }
     /// ```
     pub async fn close(&self) {
-        let last = self.shared.state.send_replace(State::Closed);
-        if let State::Up(link) = last {
-            if let Some(transport) = link.transport() {
+        let last = self.inner.state.send_replace(State::Closed);
+        if let State::Up(connection) = last {
+            if let Some(transport) = connection.transport() {
                 transport.close().await;
             }
-            link.close(TransportError::Lost("the client was closed".to_owned()));
+            connection.close(TransportError::Lost("the client was closed".to_owned()));
         }
     }
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Client").field("target", &self.shared.target).finish()
+        formatter.debug_struct("Client").field("target", &self.inner.target).finish()
     }
 }
 
@@ -308,7 +309,7 @@ impl std::fmt::Debug for ClientBuilder {
 impl ClientBuilder {
     /// Replaces the options.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: ClientOptions) -> Self {
         self.options = options;
         self
     }
@@ -322,13 +323,13 @@ impl ClientBuilder {
     /// # use mcp_flow_client::Client;
     /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
-    /// let client = Client::builder().with(|options| options.request_limit = Duration::from_secs(5));
+    /// let client = Client::builder().with(|options| options.request_timeout = Duration::from_secs(5));
     /// client.connect(connector).await?.ping().await?;
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut ClientOptions)) -> Self {
         change(&mut self.options);
         self
     }
@@ -355,7 +356,7 @@ impl ClientBuilder {
     /// Connects with a shared connector.
     pub async fn connect_by(self, connector: Arc<dyn Connector>) -> Result<Client, Error> {
         let client = self.prepare(connector);
-        client.shared.link().await?;
+        client.inner.connection().await?;
         Ok(client)
     }
 
@@ -378,14 +379,14 @@ impl ClientBuilder {
     pub fn prepare(self, connector: Arc<dyn Connector>) -> Client {
         let log_level = Mutex::new(self.options.log_level);
         Client {
-            shared: Arc::new(Shared {
+            inner: Arc::new(ClientInner {
                 target: connector.target().to_owned(),
                 connector: Mutex::new(connector),
                 host: self.host,
                 state: watch::Sender::new(State::Never),
                 events: broadcast::Sender::new(EVENTS),
                 subscriptions: Subscriptions::default(),
-                conversations: Conversations::default(),
+                sessions: OpenSessions::default(),
                 tools: Mutex::default(),
                 log_level,
                 options: self.options,
@@ -394,11 +395,12 @@ impl ClientBuilder {
     }
 }
 
-impl Shared {
+impl ClientInner {
     /// The server, as described to the host.
-    pub(crate) fn asker(&self, link: &Link) -> Asker {
-        let name = link.info().map(|info| info.implementation.name.clone()).unwrap_or_default();
-        Asker { target: self.target.clone(), name, revision: link.revision() }
+    pub(crate) fn server_identity(&self, connection: &Connection) -> ServerIdentity {
+        let name =
+            connection.info().map(|info| info.implementation.name.clone()).unwrap_or_default();
+        ServerIdentity { target: self.target.clone(), name, revision: connection.revision() }
     }
 
     /// Capabilities to declare: the host's, and inline delivery of interaction prompts.
@@ -408,29 +410,29 @@ impl Shared {
 
     /// Clears the cache of listed tools.
     pub(crate) fn forget_tools(&self) {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.tools.lock().clear();
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn emit(&self, event: ClientEvent) {
         // An error means that there are no listeners.
         let _ = self.events.send(event);
     }
 
     /// Handles a notification that concerns no request of this client.
-    pub(crate) fn notified(&self, notification: &Notification<'_>) {
+    pub(crate) fn handle_notification(&self, notification: &Notification<'_>) {
         let params = notification.params;
         let event = match &*notification.method {
             method::TOOLS_LIST_CHANGED => {
                 self.forget_tools();
-                Event::ToolsChanged
+                ClientEvent::ToolsChanged
             }
-            method::PROMPTS_LIST_CHANGED => Event::PromptsChanged,
-            method::RESOURCES_LIST_CHANGED => Event::ResourcesChanged,
+            method::PROMPTS_LIST_CHANGED => ClientEvent::PromptsChanged,
+            method::RESOURCES_LIST_CHANGED => ClientEvent::ResourcesChanged,
             method::RESOURCES_UPDATED => match mcp_flow_proto::model::uri_from_params(params) {
-                Ok(uri) => Event::ResourceUpdated { uri: uri.into_owned() },
+                Ok(uri) => ClientEvent::ResourceUpdated { uri: uri.into_owned() },
                 Err(_) => return,
             },
-            method::MESSAGE => match crate::logging::read(params) {
+            method::MESSAGE => match crate::calls::logging::read(params) {
                 Some(event) => event,
                 None => return,
             },
@@ -440,13 +442,13 @@ impl Shared {
             other => {
                 let params = params.decode().unwrap_or_default();
                 if other == "interaction.expired" {
-                    self.conversations.expire(&params);
+                    self.sessions.expire(&params);
                 }
-                Event::Other { method: other.chars().take(128).collect(), params }
+                ClientEvent::Other { method: other.chars().take(128).collect(), params }
             }
         };
         self.subscriptions.deliver(&event, params);
-        self.tell(event);
+        self.emit(event);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_flow_proto::{DecodeError, Raw, Revision};
 use serde_json::{Map, Value};
 
-use crate::tools::ToolOutcome;
+use crate::calls::tools::ToolOutcome;
 use crate::transport::TransportError;
 
 /// Failure of a client operation.
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the server violated the protocol: {0}")]
     Protocol(String),
 
-    /// The server does not support the only revision that [`Speak`](crate::Speak) allows.
+    /// The server does not support the only revision that [`RevisionPolicy`](crate::RevisionPolicy) allows.
     #[error("only revision {wanted} is allowed, but the server supports {offered}")]
     Revision {
         /// The revision that is allowed.
@@ -124,7 +124,7 @@ impl From<DecodeError> for Error {
 }
 
 /// Error response of a server. Its texts are untrusted: show them through
-/// [`neutral`](crate::neutral).
+/// [`sanitize`](crate::sanitize).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerError {
     /// Error code.

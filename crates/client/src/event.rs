@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Connection change or notification.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum ClientEvent {
     /// A connection was opened.
     Connected {
         /// Negotiated revision.
@@ -62,7 +62,7 @@ pub enum Event {
 
 /// Progress of a request. Values increase; reports that do not are dropped (C-45).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct RequestProgress {
     /// Work done so far.
     pub progress: f64,
     /// Total work, if known.

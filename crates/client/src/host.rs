@@ -10,13 +10,13 @@ use mcp_flow_proto::model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::interaction::{PromptAnswer, Question};
+use crate::interaction::{PendingPrompt, PromptAnswer};
 
 /// Answers the server's requests and approves tool calls.
 ///
 /// ```
 /// use futures_util::future::BoxFuture;
-/// use mcp_flow_client::host::{Asker, ElicitAnswer, Elicitation, Host};
+/// use mcp_flow_client::host::{ServerIdentity, ElicitAnswer, Elicitation, Host};
 /// use mcp_flow_client::model::{ClientCapabilities, ElicitationCapability};
 ///
 /// /// Accepts every form with its default values.
@@ -28,7 +28,7 @@ use crate::interaction::{PromptAnswer, Question};
 ///         ClientCapabilities { elicitation, ..ClientCapabilities::default() }
 ///     }
 ///
-///     fn elicit<'a>(&'a self, _: &'a Asker, _: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+///     fn elicit<'a>(&'a self, _: &'a ServerIdentity, _: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
 ///         Box::pin(async { ElicitAnswer::Accept(serde_json::Map::new()) })
 ///     }
 /// }
@@ -42,26 +42,26 @@ pub trait Host: Send + Sync + 'static {
     /// Answers an elicitation. Defaults to [`ElicitAnswer::Cancel`].
     fn elicit<'a>(
         &'a self,
-        asker: &'a Asker,
+        server: &'a ServerIdentity,
         question: Elicitation,
     ) -> BoxFuture<'a, ElicitAnswer> {
-        let _ = (asker, question);
+        let _ = (server, question);
         Box::pin(async { ElicitAnswer::Cancel })
     }
 
     /// Runs a sampling request. Defaults to denying it.
     fn sample<'a>(
         &'a self,
-        asker: &'a Asker,
+        server: &'a ServerIdentity,
         request: CreateMessage,
     ) -> BoxFuture<'a, Result<SampleResult, SampleRefusal>> {
-        let _ = (asker, request);
+        let _ = (server, request);
         Box::pin(async { Err(SampleRefusal::Denied("sampling is not supported".to_owned())) })
     }
 
     /// Lists the roots. Defaults to none.
-    fn roots<'a>(&'a self, asker: &'a Asker) -> BoxFuture<'a, Vec<Root>> {
-        let _ = asker;
+    fn roots<'a>(&'a self, server: &'a ServerIdentity) -> BoxFuture<'a, Vec<Root>> {
+        let _ = server;
         Box::pin(async { Vec::new() })
     }
 
@@ -69,33 +69,33 @@ pub trait Host: Send + Sync + 'static {
     /// the code that makes the call has decided.
     fn approve<'a>(
         &'a self,
-        asker: &'a Asker,
+        server: &'a ServerIdentity,
         call: &'a ProposedCall<'a>,
     ) -> BoxFuture<'a, Result<(), String>> {
-        let _ = (asker, call);
+        let _ = (server, call);
         Box::pin(async { Ok(()) })
     }
 
     /// Answers a prompt of an interaction session. Defaults to [`PromptAnswer::Cancel`].
-    fn answer<'a>(
+    fn answer_prompt<'a>(
         &'a self,
-        asker: &'a Asker,
-        question: &'a Question,
+        server: &'a ServerIdentity,
+        question: &'a PendingPrompt,
     ) -> BoxFuture<'a, PromptAnswer> {
-        let _ = (asker, question);
+        let _ = (server, question);
         Box::pin(async { PromptAnswer::Cancel(Some("no user is present to answer".to_owned())) })
     }
 }
 
 /// Host that declares no capabilities and denies every request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct DenyAll;
 
-impl Host for Nobody {}
+impl Host for DenyAll {}
 
 /// The server that a request comes from or a call goes to. Only `target` is trustworthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct ServerIdentity {
     /// URL or command by which the user reaches it.
     pub target: String,
     /// Name that the server gives itself.

@@ -1,36 +1,36 @@
 //! Client of the interaction protocol, `interaction.*`.
 //!
-//! [`Client::converse`] runs a flow to its end; the [`Host`](crate::Host) answers its prompts.
-//! [`Client::begin`] starts a session to be driven step by step. With servers that lack the protocol,
+//! [`Client::run_flow`] runs a flow to its end; the [`Host`](crate::Host) answers its prompts.
+//! [`Client::start_session`] starts a session to be driven step by step. With servers that lack the protocol,
 //! the arguments are asked for up front and sent with one `tools/call`.
 
-mod conversation;
-mod converse;
+mod prompt;
 mod pushed;
-mod question;
+mod run;
+mod session;
 mod upfront;
 
-pub use conversation::{Conversation, Finished, Turn, Verdict};
-pub use converse::explain;
 pub use mcp_flow_session::InvalidAnswer;
 pub use mcp_flow_session::prompt::{
     AnswerRules, ChoiceOption, FlowProgress, Prompt, PromptType, RangeBound,
 };
-pub(crate) use pushed::{Conversations, pushed};
-pub use question::{PromptAnswer, Question};
+pub use prompt::{PendingPrompt, PromptAnswer};
+pub(crate) use pushed::{OpenSessions, pushed};
+pub use run::explain;
+pub use session::{InteractionSession, NextStep, ResponseOutcome, SessionResult};
 
 use mcp_flow_proto::Raw;
 use serde_json::{Map, Value, json};
 
+use crate::calls::request::Request;
 use crate::client::Client;
 use crate::error::Error;
-use crate::request::Request;
 
 /// The server's support for the interaction protocol (INT-091).
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
-pub struct Support {
+pub struct InteractionSupport {
     /// True if the server supports it.
     pub interactive: bool,
     /// Version of the interaction protocol.
@@ -71,7 +71,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn interaction_support(&self) -> Result<Option<Support>, Error> {
+    pub async fn interaction_support(&self) -> Result<Option<InteractionSupport>, Error> {
         let declared = self.server().await?.interaction().cloned();
         let declared = match declared {
             Some(declared) if declared.get("interactive").is_some_and(Value::is_boolean) => {
@@ -80,8 +80,8 @@ impl Client {
             // Nothing is declared, or only that the request `capabilities` is available.
             declared => {
                 let asked = self.interaction("capabilities", Map::new()).repeatable();
-                let limit = self.shared.options.probe_limit;
-                let asked = if declared.is_none() { asked.limit(limit) } else { asked };
+                let limit = self.inner.options.probe_timeout;
+                let asked = if declared.is_none() { asked.timeout(limit) } else { asked };
                 match asked.await {
                     Ok(result) => result,
                     // Any error means no support.
@@ -92,7 +92,7 @@ impl Client {
                 }
             }
         };
-        let support: Option<Support> = serde_json::from_value(declared).ok();
+        let support: Option<InteractionSupport> = serde_json::from_value(declared).ok();
         Ok(support.filter(|support| support.interactive))
     }
 
@@ -105,14 +105,14 @@ impl Client {
     /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// client.begin("wizard", Map::new()).await?;
-    /// let (sessions, next) = client.interactions(None).await?;
+    /// client.start_session("wizard", Map::new()).await?;
+    /// let (sessions, next) = client.list_sessions(None).await?;
     /// assert_eq!(sessions.len(), 1);
     /// assert!(next.is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn interactions(
+    pub async fn list_sessions(
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<Value>, Option<String>), Error> {
@@ -136,13 +136,13 @@ impl Client {
     /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// let conversation = client.begin("wizard", Map::new()).await?;
-    /// let state = client.interaction_state(conversation.session()).await?;
+    /// let session = client.start_session("wizard", Map::new()).await?;
+    /// let state = client.session_state(session.id()).await?;
     /// assert_eq!(state["state"], "waiting_user");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn interaction_state(&self, session: &str) -> Request<Map<String, Value>, Value> {
+    pub fn session_state(&self, session: &str) -> Request<Map<String, Value>, Value> {
         self.interaction("interaction.getState", by_session(session)).repeatable()
     }
 
@@ -155,16 +155,12 @@ impl Client {
     /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// let conversation = client.begin("wizard", Map::new()).await?;
-    /// client.cancel_interaction(conversation.session(), Some("no longer needed")).await?;
+    /// let session = client.start_session("wizard", Map::new()).await?;
+    /// client.cancel_session(session.id(), Some("no longer needed")).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn cancel_interaction(
-        &self,
-        session: &str,
-        reason: Option<&str>,
-    ) -> Result<(), Error> {
+    pub async fn cancel_session(&self, session: &str, reason: Option<&str>) -> Result<(), Error> {
         let mut params = by_session(session);
         params.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
         self.interaction("interaction.cancel", params).await.map(|_| ())

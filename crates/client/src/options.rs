@@ -5,38 +5,38 @@ use std::time::Duration;
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Implementation, LogLevel};
 
-use crate::signing::Signing;
+use crate::connection::signing::Signing;
 
 /// Options of a client. The defaults are safe with untrusted servers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ClientOptions {
     /// Name and version of the client, sent to the server.
     pub client: Implementation,
     /// Protocol revisions to negotiate. Defaults to the newest that the server supports.
-    pub speak: Speak,
+    pub revision: RevisionPolicy,
     /// Timeout for connecting, including the handshake. Defaults to 30 s.
-    pub connect_limit: Duration,
+    pub connect_timeout: Duration,
     /// Time to wait for the reply to `server/discover` before `initialize` is sent as well.
     /// Defaults to 2 s.
-    pub probe_limit: Duration,
+    pub probe_timeout: Duration,
     /// Timeout for a response; each progress notification restarts it. Defaults to 60 s.
-    pub request_limit: Duration,
+    pub request_timeout: Duration,
     /// Timeout for a response regardless of progress. Defaults to one hour.
-    pub total_limit: Duration,
+    pub total_timeout: Duration,
     /// Timeout for the host to answer a request of the server, such as an elicitation. Defaults to
     /// ten minutes.
-    pub answer_limit: Duration,
+    pub answer_timeout: Duration,
     /// Maximum size of a message from the server, in bytes. Defaults to 64 MiB.
     pub frame_limit: usize,
     /// Maximum number of pages read of one list. Defaults to 1,000.
-    pub most_pages: usize,
+    pub max_pages: usize,
     /// Maximum number of entries read of one list. Defaults to 100,000.
-    pub most_entries: usize,
+    pub max_entries: usize,
     /// Maximum number of `input_required` results for one request. Defaults to 64.
-    pub most_rounds: usize,
+    pub max_rounds: usize,
     /// Maximum number of concurrent requests from the server; more are rejected. Defaults to 16.
-    pub most_questions: usize,
+    pub max_server_requests: usize,
     /// Health checks by ping. Defaults to none.
     pub health: Option<Health>,
     /// Backoff between attempts to connect.
@@ -47,21 +47,21 @@ pub struct Options {
     pub signing: Option<Signing>,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             client: Implementation::new("mcp-flow", env!("CARGO_PKG_VERSION")),
-            speak: Speak::Any,
-            connect_limit: Duration::from_secs(30),
-            probe_limit: Duration::from_secs(2),
-            request_limit: Duration::from_secs(60),
-            total_limit: Duration::from_secs(3600),
-            answer_limit: Duration::from_secs(600),
+            revision: RevisionPolicy::Any,
+            connect_timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(2),
+            request_timeout: Duration::from_secs(60),
+            total_timeout: Duration::from_secs(3600),
+            answer_timeout: Duration::from_secs(600),
             frame_limit: 64 << 20,
-            most_pages: 1000,
-            most_entries: 100_000,
-            most_rounds: 64,
-            most_questions: 16,
+            max_pages: 1000,
+            max_entries: 100_000,
+            max_rounds: 64,
+            max_server_requests: 16,
             health: None,
             backoff: Backoff::default(),
             log_level: None,
@@ -72,7 +72,7 @@ impl Default for Options {
 
 /// Protocol revisions that a client negotiates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speak {
+pub enum RevisionPolicy {
     /// The newest revision that the server supports: stateless if it can, else with a handshake.
     Any,
     /// This revision only.
@@ -100,7 +100,7 @@ impl Default for Health {
 /// use std::time::Duration;
 /// use mcp_flow_client::Backoff;
 ///
-/// let backoff = Backoff { first: Duration::from_millis(100), most: Duration::from_secs(1), ..Backoff::default() };
+/// let backoff = Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1), ..Backoff::default() };
 /// let middles: Vec<_> = (0..5).map(|attempt| backoff.delay(attempt, 0.5).as_millis()).collect();
 /// assert_eq!(middles, [100, 200, 400, 800, 1000]);
 /// // Jitter of up to a quarter either way keeps clients from reconnecting all at once.
@@ -110,23 +110,23 @@ impl Default for Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// First delay, doubled after each attempt. Defaults to 250 ms.
-    pub first: Duration,
+    pub initial: Duration,
     /// Longest delay. Defaults to 30 s.
-    pub most: Duration,
+    pub max: Duration,
     /// Attempts to reopen a lost connection; the next request starts over. Defaults to 8.
     pub attempts: u32,
     /// Attempts to open the first connection. Defaults to 1, so that an unreachable server is
     /// reported at once. A busy server (429, 502 to 504) is tried `attempts` times.
-    pub first_attempts: u32,
+    pub initial_attempts: u32,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
         Self {
-            first: Duration::from_millis(250),
-            most: Duration::from_secs(30),
+            initial: Duration::from_millis(250),
+            max: Duration::from_secs(30),
             attempts: 8,
-            first_attempts: 1,
+            initial_attempts: 1,
         }
     }
 }
@@ -134,7 +134,7 @@ impl Default for Backoff {
 impl Backoff {
     /// Delay after a failed attempt, counted from 0. `random` is between 0 and 1.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
-        let doubled = self.first.saturating_mul(2_u32.saturating_pow(attempt.min(30)));
-        doubled.min(self.most).mul_f64(0.75 + random.clamp(0.0, 1.0) / 2.0)
+        let doubled = self.initial.saturating_mul(2_u32.saturating_pow(attempt.min(30)));
+        doubled.min(self.max).mul_f64(0.75 + random.clamp(0.0, 1.0) / 2.0)
     }
 }

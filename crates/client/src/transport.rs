@@ -4,6 +4,8 @@
 //! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the client
 //! knows nothing of pipes, sockets and streams.
 
+mod task;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
@@ -20,10 +22,10 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncBufRead;
 use tokio_util::io::StreamReader;
 
-pub use crate::carried::{Outbox, carried};
+pub use task::{Outbox, task_transport};
 
-use crate::link::Link;
-use crate::signing::SignedChannel;
+use crate::connection::Connection;
+use crate::connection::signing::SignedChannel;
 
 /// Opens connections to one server.
 ///
@@ -94,27 +96,30 @@ pub trait Transport: Send + Sync + 'static {
     }
 
     /// Receives the negotiated revision, before any other request is sent.
-    fn agreed(&self, _revision: Revision) {}
+    fn negotiated(&self, _revision: Revision) {}
 
     /// Members that this transport adds to the params of `initialize`.
-    fn introduction(&self) -> Map<String, Value> {
+    fn initialize_params(&self) -> Map<String, Value> {
         Map::new()
     }
 
     /// Returns whether the transport needs `initialize` even with a stateless server, to negotiate
     /// its own options.
-    fn wants_handshake(&self) -> bool {
+    fn needs_initialize(&self) -> bool {
         false
     }
 
     /// Returns whether arguments must be repeated as headers (`x-mcp-header`).
-    fn wants_headers(&self) -> bool {
+    fn needs_headers(&self) -> bool {
         false
     }
 
     /// Opens content that a result refers to: a `resource_link` to the server's own origin, or a
     /// `ref/stream`. `None` if this transport cannot.
-    fn open(&self, _content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+    fn open(
+        &self,
+        _content: &Value,
+    ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         None
     }
 
@@ -123,7 +128,7 @@ pub trait Transport: Send + Sync + 'static {
         None
     }
 
-    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signed`]. A transport
+    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signing`]. A transport
     /// that inspects or changes messages has to.
     fn signs(&self) -> bool {
         false
@@ -166,7 +171,7 @@ pub enum OutgoingKind {
 }
 
 /// Large content, streamed.
-pub struct Opened {
+pub struct ContentStream {
     /// Size in bytes, if known.
     pub size: Option<u64>,
     /// MIME type, if known.
@@ -175,18 +180,18 @@ pub struct Opened {
     pub bytes: BoxStream<'static, Result<Bytes, TransportError>>,
 }
 
-impl Opened {
+impl ContentStream {
     /// Turns the stream into a reader.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
     /// use futures_util::{StreamExt, stream};
-    /// use mcp_flow_client::transport::Opened;
+    /// use mcp_flow_client::transport::ContentStream;
     /// use tokio::io::AsyncReadExt;
     ///
     /// let pieces = stream::iter([Ok("so ".into()), Ok("large".into())]).boxed();
-    /// let opened = Opened { size: Some(8), mime_type: None, bytes: pieces };
+    /// let opened = ContentStream { size: Some(8), mime_type: None, bytes: pieces };
     /// let mut text = String::new();
     /// opened.into_reader().read_to_string(&mut text).await?;
     /// assert_eq!(text, "so large");
@@ -198,7 +203,7 @@ impl Opened {
     }
 }
 
-impl Opened {
+impl ContentStream {
     /// Applies a timeout to each chunk.
     pub(crate) fn limited(self, limit: Duration) -> Self {
         let bytes = stream::unfold(Some(self.bytes), move |bytes| async move {
@@ -215,11 +220,11 @@ impl Opened {
     }
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for ContentStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { size, mime_type, .. } = self;
         formatter
-            .debug_struct("Opened")
+            .debug_struct("ContentStream")
             .field("size", size)
             .field("mime_type", mime_type)
             .finish_non_exhaustive()
@@ -229,37 +234,41 @@ impl fmt::Debug for Opened {
 /// Receives messages and failures from a transport. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inbox {
-    link: Weak<Link>,
+    connection: Weak<Connection>,
     frame_limit: usize,
     /// Signing state, if messages are signed.
     signed: Option<SignedChannel>,
 }
 
 impl Inbox {
-    pub(crate) fn new(link: &Arc<Link>, frame_limit: usize, signed: Option<SignedChannel>) -> Self {
-        Self { link: Arc::downgrade(link), frame_limit, signed }
+    pub(crate) fn new(
+        connection: &Arc<Connection>,
+        frame_limit: usize,
+        signed: Option<SignedChannel>,
+    ) -> Self {
+        Self { connection: Arc::downgrade(connection), frame_limit, signed }
     }
 
     /// Accepts signed messages out of order, as HTTP delivers them.
-    pub fn allow_any_order(&self) {
+    pub fn allow_reordering(&self) {
         if let Some(signed) = &self.signed {
-            signed.allow_any_order();
+            signed.allow_reordering();
         }
     }
 
     /// Takes the signing state, for a transport that [signs](Transport::signs) itself; from then on
     /// the inbox expects verified messages. `None` if messages are not signed.
-    pub fn take_signed(&mut self) -> Option<SignedChannel> {
+    pub fn take_signing(&mut self) -> Option<SignedChannel> {
         self.signed.take()
     }
 
     /// Verifies a message; an invalid one closes the connection.
-    fn open<'a>(&self, link: &Link, frame: &'a [u8]) -> Option<&'a [u8]> {
+    fn open<'a>(&self, connection: &Connection, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Some(signed) = &self.signed else { return Some(frame) };
         match signed.open(frame) {
             Ok(message) => Some(message),
             Err(error) => {
-                link.close(error);
+                connection.close(error);
                 None
             }
         }
@@ -272,20 +281,20 @@ impl Inbox {
 
     /// Receives one complete message. Never waits.
     pub fn receive(&self, frame: &[u8]) {
-        if let Some(link) = self.link.upgrade()
-            && let Some(message) = self.open(&link, frame)
+        if let Some(connection) = self.connection.upgrade()
+            && let Some(message) = self.open(&connection, frame)
         {
-            link.receive(message);
+            connection.receive(message);
         }
     }
 
     /// Receives one complete message in this encoding, for connections whose encoding changes. Never
     /// waits.
     pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
-        if let Some(link) = self.link.upgrade()
-            && let Some(message) = self.open(&link, frame)
+        if let Some(connection) = self.connection.upgrade()
+            && let Some(message) = self.open(&connection, frame)
         {
-            link.receive_in(encoding, message);
+            connection.receive_in(encoding, message);
         }
     }
 
@@ -297,48 +306,48 @@ impl Inbox {
         frame: &[u8],
         decoded: Result<Incoming<'_>, InvalidMessage>,
     ) {
-        if let Some(link) = self.link.upgrade() {
-            link.receive_decoded(encoding, frame, decoded);
+        if let Some(connection) = self.connection.upgrade() {
+            connection.receive_decoded(encoding, frame, decoded);
         }
     }
 
     /// Receives the response to a request, whatever its id: a server that could not decode the request
     /// does not know its id. Returns false for an invalid or unsigned message, as a proxy may send.
     pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
-        let Some(link) = self.link.upgrade() else { return false };
+        let Some(connection) = self.connection.upgrade() else { return false };
         match self.signed.as_ref().map(|signed| signed.open_if_signed(frame)) {
-            None => link.receive_for(request, frame),
-            Some(None) => link.distrust(request, frame),
-            Some(Some(Ok(message))) => link.receive_for(request, message),
+            None => connection.receive_for(request, frame),
+            Some(None) => connection.reject_unsigned(request, frame),
+            Some(Some(Ok(message))) => connection.receive_for(request, message),
             Some(Some(Err(error))) => {
-                link.close(error);
+                connection.close(error);
                 true
             }
         }
     }
 
     /// Returns whether a request is pending.
-    pub fn waits_for(&self, request: i64) -> bool {
-        self.link.upgrade().is_some_and(|link| link.waits_for(request))
+    pub fn is_pending(&self, request: i64) -> bool {
+        self.connection.upgrade().is_some_and(|connection| connection.is_pending(request))
     }
 
     /// Fails one request.
     pub fn fail(&self, request: i64, error: TransportError) {
-        if let Some(link) = self.link.upgrade() {
-            link.fail(request, error);
+        if let Some(connection) = self.connection.upgrade() {
+            connection.fail(request, error);
         }
     }
 
     /// Closes the connection: nothing more is received or sent.
     pub fn closed(&self, error: TransportError) {
-        if let Some(link) = self.link.upgrade() {
-            link.close(error);
+        if let Some(connection) = self.connection.upgrade() {
+            connection.close(error);
         }
     }
 
     /// Returns whether the client has dropped the connection.
     pub fn is_abandoned(&self) -> bool {
-        self.link.strong_count() == 0
+        self.connection.strong_count() == 0
     }
 }
 
@@ -381,10 +390,10 @@ pub enum TransportError {
     Lost(String),
     /// The server sent an invalid or oversized message.
     #[error("{0}")]
-    Garbage(String),
+    InvalidMessage(String),
     /// A message has no valid signature (MCP-073).
     #[error("{0}")]
-    Untrusted(String),
+    InvalidSignature(String),
 }
 
 impl TransportError {

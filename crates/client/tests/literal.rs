@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::Client;
-use mcp_flow_client::host::{Asker, Host};
-use mcp_flow_client::interaction::{PromptAnswer, Question, Turn, Verdict};
+use mcp_flow_client::host::{Host, ServerIdentity};
+use mcp_flow_client::interaction::{NextStep, PendingPrompt, PromptAnswer, ResponseOutcome};
 use mcp_flow_testkit::wait::within;
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,11 @@ impl Typing {
 }
 
 impl Host for Typing {
-    fn answer<'a>(&'a self, _: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer_prompt<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        question: &'a PendingPrompt,
+    ) -> BoxFuture<'a, PromptAnswer> {
         assert_eq!(question.session.as_deref(), Some("s"));
         let rejected = question.rejection.is_some();
         self.asked.lock().unwrap().push((question.prompt.message.clone(), rejected));
@@ -122,7 +126,7 @@ async fn a_repeated_prompt_is_one_question() {
         let host = Typing::of(&["bad", "a@b.example", "c@d.example"]);
         let client =
             Client::builder().host(host.clone()).connect(script.connector()).await.unwrap();
-        let finished = client.converse("any", Map::new()).await.unwrap();
+        let finished = client.run_flow("any", Map::new()).await.unwrap();
         assert_eq!(finished.session.as_deref(), Some("s"));
         assert_eq!(finished.data, json!({"done": true}), "{order}");
         let again = match order {
@@ -144,7 +148,7 @@ async fn completion_withdraws_the_open_prompt() {
         _ => begin(message, peer),
     });
     let client = Client::builder().host(Typing::of(&[])).connect(script.connector()).await.unwrap();
-    let held = within("the end", client.converse("any", Map::new())).await;
+    let held = within("the end", client.run_flow("any", Map::new())).await;
     assert_eq!(held.unwrap().summary.as_deref(), Some("done"));
 }
 
@@ -153,20 +157,23 @@ async fn completion_withdraws_the_open_prompt() {
 async fn a_late_answer_is_not_sent() {
     let script = Script::new(begin);
     let client = Client::builder().connect(script.connector()).await.unwrap();
-    let mut conversation = client.begin("any", Map::new()).await.unwrap();
-    let Turn::Question(question) = conversation.next().await.unwrap() else { panic!("it asks") };
+    let mut session = client.start_session("any", Map::new()).await.unwrap();
+    let NextStep::Prompt(question) = session.next().await.unwrap() else { panic!("it asks") };
     assert_eq!(question.prompt.message, "Enter email");
     for (method, id) in [("interaction.prompt", "other"), ("interaction.complete", "end")] {
         let other = json!({"type": "number", "message": "How many?"});
         let params = json!({"sessionId": "s", "prompt": other, "result": {"success": true}});
         script.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         script.until(|message| message["id"] == id).await;
-        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Superseded);
-        match (conversation.next().await.unwrap(), id) {
-            (Turn::Question(question), "other") => {
+        assert_eq!(
+            session.answer(json!("a@b.example")).await.unwrap(),
+            ResponseOutcome::Superseded
+        );
+        match (session.next().await.unwrap(), id) {
+            (NextStep::Prompt(question), "other") => {
                 assert_eq!(question.prompt.message, "How many?");
             }
-            (Turn::Finished(finished), "end") => assert!(finished.success),
+            (NextStep::Finished(finished), "end") => assert!(finished.success),
             (turn, _) => panic!("{turn:?}"),
         }
     }
@@ -187,7 +194,7 @@ async fn a_completion_that_was_not_pushed_is_read_from_the_state() {
     });
     let host = Typing::of(&["a@b.example"]);
     let client = Client::builder().host(host).connect(script.connector()).await.unwrap();
-    let finished = client.converse("any", Map::new()).await.unwrap();
+    let finished = client.run_flow("any", Map::new()).await.unwrap();
     assert!(finished.success);
     assert_eq!(finished.data, json!({"email": "a@b.example"}));
 }

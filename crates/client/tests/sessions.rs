@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use mcp_flow_client::host::{Asker, Host};
-use mcp_flow_client::interaction::{PromptAnswer, Question, Turn, Verdict};
-use mcp_flow_client::{Client, Error, Event};
+use mcp_flow_client::host::{Host, ServerIdentity};
+use mcp_flow_client::interaction::{NextStep, PendingPrompt, PromptAnswer, ResponseOutcome};
+use mcp_flow_client::{Client, ClientEvent, Error};
 use mcp_flow_testkit::wait::within;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,11 @@ use crate::support::{Script, Scripted, handshake, result};
 struct Silent;
 
 impl Host for Silent {
-    fn answer<'a>(&'a self, _: &'a Asker, _: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer_prompt<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        _: &'a PendingPrompt,
+    ) -> BoxFuture<'a, PromptAnswer> {
         Box::pin(std::future::pending())
     }
 }
@@ -83,7 +87,7 @@ async fn an_expired_session_ends_the_wait_for_an_answer() {
     let mut events = client.events();
     let running = tokio::spawn({
         let client = client.clone();
-        async move { client.converse("any", Map::new()).await }
+        async move { client.run_flow("any", Map::new()).await }
     });
     for number in 1..=2 {
         let start = |message: &Value| message["method"] == "interaction.start";
@@ -99,7 +103,7 @@ async fn an_expired_session_ends_the_wait_for_an_answer() {
     assert_expired(&ended.unwrap_err());
     let warned = async {
         loop {
-            if let Some(Event::Warning(text)) = events.next().await {
+            if let Some(ClientEvent::Warning(text)) = events.next().await {
                 return text;
             }
         }
@@ -113,8 +117,8 @@ async fn an_expired_session_ends_the_wait_for_an_answer() {
 async fn waiting_and_answering_fail_after_the_expiry() {
     let script = server();
     let client = Client::builder().connect(script.connector()).await.unwrap();
-    let mut session = client.begin("any", Map::new()).await.unwrap();
-    let Turn::Question(_) = session.next().await.unwrap() else { panic!("it asks") };
+    let mut session = client.start_session("any", Map::new()).await.unwrap();
+    let NextStep::Prompt(_) = session.next().await.unwrap() else { panic!("it asks") };
     expire(&script, "s1");
     client.ping().await.unwrap();
     assert_expired(&session.next().await.unwrap_err());
@@ -129,20 +133,94 @@ async fn waiting_and_answering_fail_after_the_expiry() {
 async fn an_answer_to_a_superseded_question_is_not_sent() {
     let script = server();
     let client = Client::builder().connect(script.connector()).await.unwrap();
-    let mut session = client.begin("any", Map::new()).await.unwrap();
-    assert!(matches!(session.next().await.unwrap(), Turn::Question(_)));
+    let mut session = client.start_session("any", Map::new()).await.unwrap();
+    assert!(matches!(session.next().await.unwrap(), NextStep::Prompt(_)));
     push(&script, 1, "email").await;
     for _ in 0..2 {
-        assert_eq!(session.answer(json!("Ada")).await.unwrap(), Verdict::Superseded);
+        assert_eq!(session.answer(json!("Ada")).await.unwrap(), ResponseOutcome::Superseded);
     }
     assert_eq!(count(&script, "interaction.respond"), 0);
 
-    let Turn::Question(open) = session.next().await.unwrap() else { panic!("it asks") };
+    let NextStep::Prompt(open) = session.next().await.unwrap() else { panic!("it asks") };
     assert_eq!(open.turn, Some(1));
-    assert!(matches!(session.answer(json!("a")).await.unwrap(), Verdict::Rejected(_)));
+    assert!(matches!(session.answer(json!("a")).await.unwrap(), ResponseOutcome::Rejected(_)));
     // The rejected question stays open.
-    assert!(matches!(session.answer(json!("b")).await.unwrap(), Verdict::Rejected(_)));
+    assert!(matches!(session.answer(json!("b")).await.unwrap(), ResponseOutcome::Rejected(_)));
     push(&script, 2, "age").await;
-    assert_eq!(session.answer(json!("a@b.example")).await.unwrap(), Verdict::Superseded);
+    assert_eq!(session.answer(json!("a@b.example")).await.unwrap(), ResponseOutcome::Superseded);
     assert_eq!(count(&script, "interaction.respond"), 2);
+}
+
+/// A host that answers every prompt with `yes`.
+struct Obliging;
+
+impl Host for Obliging {
+    fn answer_prompt<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        _: &'a PendingPrompt,
+    ) -> BoxFuture<'a, PromptAnswer> {
+        Box::pin(async { PromptAnswer::Value(json!("yes")) })
+    }
+}
+
+/// INT-088: an expired session is restarted once, with a warning event.
+#[tokio::test]
+async fn an_expired_session_is_restarted_once() {
+    for expiring in [1, 2] {
+        let starts = AtomicU32::new(0);
+        let script = Script::new(move |message, peer| match message["method"].as_str() {
+            Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
+            Some("interaction.start") => {
+                let session = (starts.fetch_add(1, Ordering::Relaxed) + 1).to_string();
+                let prompt = json!({"type": "text", "message": "Well?"});
+                peer.send(result(message, json!({"sessionId": session, "initialPrompt": prompt})));
+            }
+            Some("interaction.respond") if starts.load(Ordering::Relaxed) <= expiring => {
+                let data = json!({"name": "SESSION_EXPIRED"});
+                peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
+                    "error": {"code": -32002, "message": "Session expired", "data": data}}));
+            }
+            Some("interaction.respond") => {
+                let complete = json!({"result": {"success": true, "data": message["params"]}});
+                let next = json!({"complete": complete});
+                peer.send(result(message, json!({"accepted": true, "next": next})));
+            }
+            _ => handshake(message, peer),
+        });
+        let client = Client::builder().host(Obliging).connect(script.connector()).await.unwrap();
+        let mut events = client.events();
+        let held = client.run_flow("any", serde_json::Map::new()).await;
+        let started = script.received().into_iter();
+        let started = started.filter(|message| message["method"] == "interaction.start").count();
+        assert_eq!(started, 2, "it is restarted once");
+        let warned = within("a warning", events.next()).await;
+        let Some(ClientEvent::Warning(told)) = warned else { panic!("no warning") };
+        assert!(told.contains("expired"), "{told}");
+        match expiring {
+            1 => assert_eq!(held.unwrap().data["sessionId"], "2"),
+            _ => assert_eq!(held.unwrap_err().server().unwrap().name(), Some("SESSION_EXPIRED")),
+        }
+    }
+}
+
+/// INT-096: a server that rejects every answer leads to an error, though all answers are valid.
+#[tokio::test]
+async fn endless_rejections_are_errors() {
+    let script = Script::new(|message, peer| match message["method"].as_str() {
+        Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
+        Some("interaction.start") => peer.send(result(
+            message,
+            json!({"sessionId": "s", "initialPrompt": {"type": "text", "message": "Well?"}}),
+        )),
+        Some("interaction.respond") => peer.send(result(
+            message,
+            json!({"accepted": false, "validation": {"error": "never enough"}}),
+        )),
+        Some("interaction.cancel") => peer.send(result(message, json!({}))),
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().host(Obliging).connect(script.connector()).await.unwrap();
+    let error = client.run_flow("any", serde_json::Map::new()).await.unwrap_err();
+    assert!(error.to_string().contains("too many invalid answers"), "{error}");
 }

@@ -11,8 +11,8 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use mcp_flow_client::neutral;
-use mcp_flow_client::transport::{Opened, TransportError};
+use mcp_flow_client::sanitize;
+use mcp_flow_client::transport::{ContentStream, TransportError};
 use url::{Origin, Url};
 
 use crate::pool::Pool;
@@ -77,19 +77,19 @@ pub(crate) async fn read_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Tra
 
 /// Builds the error for a message that exceeds the limit.
 pub(crate) fn too_long(limit: usize) -> TransportError {
-    TransportError::Garbage(format!("the server sent a message of more than {limit} bytes"))
+    TransportError::InvalidMessage(format!("the server sent a message of more than {limit} bytes"))
 }
 
 /// Converts an error response without a message to an error.
 pub(crate) fn rejection(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> TransportError {
-    let details = neutral::shorten(&String::from_utf8_lossy(&body[..body.len().min(800)]), 400);
+    let details = sanitize::shorten(&String::from_utf8_lossy(&body[..body.len().min(800)]), 400);
     let details = details.trim();
     let what = match details {
         "" => format!("the server answered {status}"),
         details => format!("the server answered {status}: {details}"),
     };
     if status == StatusCode::FORBIDDEN && details.contains("SIGNATURE_REFUSED") {
-        return TransportError::Untrusted(what);
+        return TransportError::InvalidSignature(what);
     }
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
@@ -98,7 +98,7 @@ pub(crate) fn rejection(status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
     }
     if status.is_redirection() {
         let location = headers.get("location").and_then(|value| value.to_str().ok());
-        let location = neutral::shorten(location.unwrap_or("another URL"), 200);
+        let location = sanitize::shorten(location.unwrap_or("another URL"), 200);
         let what = format!("the server redirects to {location}; use that URL if you trust it");
         return TransportError::Refused { what, status: status.as_u16(), retry_after: None };
     }
@@ -112,11 +112,12 @@ pub(crate) async fn open_link(
     pool: &Pool,
     origin: &Origin,
     link: &str,
-) -> Result<Opened, TransportError> {
-    let url = Url::parse(link).map_err(|error| TransportError::Garbage(error.to_string()))?;
+) -> Result<ContentStream, TransportError> {
+    let url =
+        Url::parse(link).map_err(|error| TransportError::InvalidMessage(error.to_string()))?;
     if url.origin() != *origin {
-        let what = format!("{} is not at the server's own origin", neutral::shorten(link, 200));
-        return Err(TransportError::Garbage(what));
+        let what = format!("{} is not at the server's own origin", sanitize::shorten(link, 200));
+        return Err(TransportError::InvalidMessage(what));
     }
     let response = pool.send(request(Method::GET, &url, Full::default())).await?;
     if response.status() != StatusCode::OK {
@@ -129,7 +130,7 @@ pub(crate) async fn open_link(
     let size =
         size.and_then(|text| text.parse().ok()).or_else(|| response.body().size_hint().exact());
     let mime_type = (!media_type.is_empty()).then_some(media_type);
-    Ok(Opened { size, mime_type, bytes: chunks(response) })
+    Ok(ContentStream { size, mime_type, bytes: chunks(response) })
 }
 
 fn chunks(response: Response<Incoming>) -> BoxStream<'static, Result<Bytes, TransportError>> {

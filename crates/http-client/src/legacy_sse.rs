@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
-use mcp_flow_client::neutral;
+use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::{
-    Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
+    ContentStream, Inbox, Outgoing, OutgoingKind, Transport, TransportError,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -90,14 +90,17 @@ impl Transport for LegacySse {
         {
             // A server could send requests forever without reading the responses.
             let what = "the server sends requests and does not accept the responses".to_owned();
-            return self.inbox.closed(TransportError::Garbage(what));
+            return self.inbox.closed(TransportError::InvalidMessage(what));
         }
         // If the task has ended, the inbox is closed already.
         let messages = self.messages.lock();
         let _ = messages.as_ref().map(|messages| messages.send(message));
     }
 
-    fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+    fn open(
+        &self,
+        content: &Value,
+    ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         let link = content.get("uri")?.as_str()?.to_owned();
         link.starts_with("http").then(|| -> BoxFuture<'_, _> {
             Box::pin(
@@ -187,13 +190,13 @@ impl EventReader {
 
 /// Resolves the URL for messages, which must have the server's origin (C-35).
 fn resolve(url: &Url, text: &str) -> Result<Url, TransportError> {
-    let shown = neutral::shorten(text, 200);
+    let shown = sanitize::shorten(text, 200);
     let endpoint = url.join(text).map_err(|error| {
-        TransportError::Garbage(format!("the endpoint event names {shown:?}: {error}"))
+        TransportError::InvalidMessage(format!("the endpoint event names {shown:?}: {error}"))
     })?;
     if endpoint.origin() != url.origin() {
         let what = format!("the endpoint event names another origin: {shown:?}");
-        return Err(TransportError::Garbage(what));
+        return Err(TransportError::InvalidMessage(what));
     }
     Ok(endpoint)
 }

@@ -10,7 +10,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT, WWW_AUTHE
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use mcp_flow_client::authorizer::{Authorizer, Credential, MOST_REPETITIONS, Refusal};
+use mcp_flow_client::authorizer::{Authorizer, Credential, CredentialRefusal, MAX_REPETITIONS};
 use mcp_flow_client::transport::TransportError;
 use tower_service::Service;
 
@@ -68,7 +68,7 @@ impl Pool {
                 attempt.headers_mut().insert(AUTHORIZATION, value);
             }
             let response = self.send_once(attempt).await?;
-            if repetitions == MOST_REPETITIONS || !is_auth_failure(response.status()) {
+            if repetitions == MAX_REPETITIONS || !is_auth_failure(response.status()) {
                 return Ok(response);
             }
             repetitions += 1;
@@ -112,10 +112,14 @@ pub(crate) fn auth_failure(
     credential: Option<Credential>,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Refusal {
+) -> CredentialRefusal {
     let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
     let challenges = challenges.filter_map(|value| value.to_str().ok().map(str::to_owned));
-    Refusal { shown: credential, status: status.as_u16(), challenges: challenges.collect() }
+    CredentialRefusal {
+        shown: credential,
+        status: status.as_u16(),
+        challenges: challenges.collect(),
+    }
 }
 
 /// Converts a credential to the value of the `Authorization` header.

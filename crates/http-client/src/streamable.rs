@@ -12,9 +12,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use mcp_flow_client::neutral;
+use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::{
-    Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
+    ContentStream, Inbox, Outgoing, OutgoingKind, Transport, TransportError,
 };
 use mcp_flow_proto::{Revision, method};
 use parking_lot::Mutex;
@@ -63,7 +63,7 @@ struct Running {
 
 /// Creates the transport. Connections are opened by the first request.
 pub(crate) fn open(pool: Arc<Pool>, url: Url, inbox: Inbox) -> Arc<dyn Transport> {
-    inbox.allow_any_order();
+    inbox.allow_reordering();
     let inner = Inner {
         pool,
         url,
@@ -109,7 +109,7 @@ impl Transport for Streamable {
                 if pending >= MAX_PENDING_RESPONSES {
                     let what =
                         "the server sends requests and does not accept the responses".to_owned();
-                    return inner.inbox.closed(TransportError::Garbage(what));
+                    return inner.inbox.closed(TransportError::InvalidMessage(what));
                 }
                 tokio::spawn(async move {
                     inner.deliver(message).await;
@@ -128,7 +128,7 @@ impl Transport for Streamable {
         self.inner.is_stateless()
     }
 
-    fn agreed(&self, revision: Revision) {
+    fn negotiated(&self, revision: Revision) {
         let _ = self.inner.revision.set(revision);
         if revision.is_stateless() {
             return;
@@ -138,11 +138,14 @@ impl Transport for Streamable {
         self.inner.running.lock().listener = Some(listener.abort_handle());
     }
 
-    fn wants_headers(&self) -> bool {
+    fn needs_headers(&self) -> bool {
         true
     }
 
-    fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+    fn open(
+        &self,
+        content: &Value,
+    ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         let link = content.get("uri")?.as_str()?.to_owned();
         link.starts_with("http").then(|| -> BoxFuture<'_, _> {
             Box::pin(async move {
@@ -315,11 +318,11 @@ impl Inner {
             "application/json" => {
                 let body = exchange::read_body(body, limit).await?;
                 self.inbox.receive(&body);
-                if self.inbox.waits_for(id) {
+                if self.inbox.is_pending(id) {
                     let start = String::from_utf8_lossy(&body[..body.len().min(400)]);
-                    let start = neutral::shorten(&start, 100);
+                    let start = sanitize::shorten(&start, 100);
                     let what = format!("the body is not a response to the request: {start:?}");
-                    return Err(TransportError::Garbage(what));
+                    return Err(TransportError::InvalidMessage(what));
                 }
                 Ok(())
             }
@@ -328,7 +331,7 @@ impl Inner {
                 let what = format!("the server answered {} with {media:?}", head.status);
                 Err(TransportError::Unsuitable(what))
             }
-            _ => Err(TransportError::Garbage(format!(
+            _ => Err(TransportError::InvalidMessage(format!(
                 "the server answered {} with {media:?} instead of a message",
                 head.status
             ))),
@@ -341,7 +344,7 @@ impl Inner {
         let mut position = StreamPosition::default();
         let mut outcome = self.read_events(body, &mut position).await;
         let mut attempt = 0;
-        while self.inbox.waits_for(id) && !self.is_stateless() {
+        while self.inbox.is_pending(id) && !self.is_stateless() {
             let Some(last) = position.last.clone() else { return outcome };
             attempt += 1;
             if attempt > MAX_RESUMPTIONS {
@@ -446,7 +449,7 @@ async fn listen(inner: Weak<Inner>) {
                     return;
                 }
                 attempt = 0;
-                if let Err(error @ TransportError::Garbage(_)) =
+                if let Err(error @ TransportError::InvalidMessage(_)) =
                     inner.read_events(response.into_body(), &mut position).await
                 {
                     return inner.inbox.closed(error);

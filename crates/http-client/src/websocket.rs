@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper_util::rt::TokioIo;
-use mcp_flow_client::authorizer::MOST_REPETITIONS;
-use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carried};
+use mcp_flow_client::authorizer::MAX_REPETITIONS;
+use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, task_transport};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -32,7 +32,7 @@ pub(crate) async fn open(
     }
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
     let socket = upgrade(pool, request, inbox.frame_limit()).await?;
-    Ok(carried("websocket", CLOSE_TIMEOUT, |outbox| async move {
+    Ok(task_transport("websocket", CLOSE_TIMEOUT, |outbox| async move {
         let reason = run(socket, &outbox, &inbox).await;
         inbox.closed(reason);
     }))
@@ -66,7 +66,7 @@ async fn upgrade(
         let (Some(authorizer), tungstenite::Error::Http(response)) = (authorizer, &error) else {
             return Err(convert(error));
         };
-        if repetitions == MOST_REPETITIONS || !pool::is_auth_failure(response.status()) {
+        if repetitions == MAX_REPETITIONS || !pool::is_auth_failure(response.status()) {
             return Err(convert(error));
         }
         repetitions += 1;
@@ -107,7 +107,7 @@ async fn run(
                 Ok(Message::Binary(bytes)) => inbox.receive(&bytes),
                 Ok(Message::Close(frame)) => {
                     let reason = frame.map_or_else(String::new, |frame| {
-                        format!(": {}", mcp_flow_client::neutral::shorten(&frame.reason, 100))
+                        format!(": {}", mcp_flow_client::sanitize::shorten(&frame.reason, 100))
                     });
                     return TransportError::Lost(format!(
                         "the server closed the connection{reason}"
@@ -115,7 +115,7 @@ async fn run(
                 }
                 Ok(_) => {}
                 Err(tungstenite::Error::Capacity(error)) => {
-                    return TransportError::Garbage(error.to_string());
+                    return TransportError::InvalidMessage(error.to_string());
                 }
                 Err(error) => return TransportError::Lost(error.to_string()),
             }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use mcp_flow_client::{Client, Error, ErrorKind, Revision, Speak, Watched};
+use mcp_flow_client::{ChangeFilter, Client, Error, ErrorKind, Revision, RevisionPolicy};
 use mcp_flow_http::client::{HttpOptions, server};
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
@@ -35,7 +35,7 @@ async fn connect(address: SocketAddr, path: &str) -> Result<Client, Error> {
     let url = format!("http://{address}{path}");
     let builder = Client::builder().with(|options| {
         options.frame_limit = 64 * 1024;
-        options.connect_limit = Duration::from_secs(20);
+        options.connect_timeout = Duration::from_secs(20);
     });
     builder.connect(server(&url, &HttpOptions::new()).unwrap()).await
 }
@@ -99,7 +99,8 @@ async fn the_client_reconnects_to_a_restarted_server() {
         let running = crate::support::start(&fixture.server).await;
         let address = running.address;
         let url = format!("http://{address}{path}");
-        let builder = Client::builder().with(|options| options.speak = Speak::Only(revision));
+        let builder =
+            Client::builder().with(|options| options.revision = RevisionPolicy::Only(revision));
         let client = builder.connect(server(&url, &HttpOptions::new()).unwrap()).await.unwrap();
         client.call_tool("math.add", json!({"a": 1, "b": 1})).await.unwrap();
         running.stop().await;
@@ -136,8 +137,8 @@ async fn connecting_to_a_busy_server_is_retried() {
         });
         let connect = |attempts| {
             let builder = Client::builder().with(|options| {
-                options.speak = Speak::Only(revision);
-                options.backoff.first = Duration::from_millis(1);
+                options.revision = RevisionPolicy::Only(revision);
+                options.backoff.initial = Duration::from_millis(1);
                 options.backoff.attempts = attempts;
             });
             builder.connect(server(&url, &HttpOptions::new()).unwrap())
@@ -156,12 +157,12 @@ async fn a_subscription_ends_with_its_server() {
     let running = crate::support::start(&Fixture::new().server).await;
     let url = format!("http://{}/mcp", running.address);
     let builder = Client::builder().with(|options| {
-        options.speak = Speak::Only(Revision::V2026_07_28);
-        options.backoff.first = Duration::from_millis(1);
+        options.revision = RevisionPolicy::Only(Revision::V2026_07_28);
+        options.backoff.initial = Duration::from_millis(1);
         options.backoff.attempts = 3;
     });
     let client = builder.connect(server(&url, &HttpOptions::new()).unwrap()).await.unwrap();
-    let mut changes = client.listen(Watched::new().tools()).await.unwrap();
+    let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
     running.stop().await;
     let ended = loop {
         match within("the subscription to end", changes.next()).await {
@@ -179,8 +180,8 @@ async fn links_to_other_origins_are_rejected() {
     let running = crate::support::start(&Fixture::new().server).await;
     let client = connect(running.address, "/mcp").await.unwrap();
     let elsewhere = json!({"type": "resource_link", "uri": "http://b.example/secret"});
-    let error = client.open(&elsewhere).await.unwrap_err();
+    let error = client.open_content(&elsewhere).await.unwrap_err();
     assert!(error.to_string().contains("own origin"), "{error}");
     let file = json!({"type": "resource_link", "uri": "file:///etc/passwd"});
-    assert_eq!(client.open(&file).await.unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(client.open_content(&file).await.unwrap_err().kind(), ErrorKind::Usage);
 }

@@ -7,7 +7,7 @@
 //!
 //! let client = client::connect("http://127.0.0.1:4433/mcp").await?;
 //! for tool in client.tools().all().await? {
-//!     eprintln!("{}", client::neutral::line(&tool.name));
+//!     eprintln!("{}", client::sanitize::line(&tool.name));
 //! }
 //! let sum = client.call_tool("calculator.add", json!({"a": 2, "b": 3})).await?;
 //! assert_eq!(sum.text(), "5");

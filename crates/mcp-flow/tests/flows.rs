@@ -90,10 +90,10 @@ mod own {
     use mcp_flow::question::{Integer, Question, Text};
 
     /// A question type of the author's.
-    pub struct Amount(Integer);
+    pub(super) struct Amount(Integer);
 
     impl Amount {
-        pub fn length(self, _: &str) -> Self {
+        pub(super) fn length(self, _: &str) -> Self {
             self
         }
     }
@@ -110,23 +110,23 @@ mod own {
         }
     }
 
-    pub fn number(message: &str) -> Amount {
+    pub(super) fn number(message: &str) -> Amount {
         Amount(integer(message).range(1..=9))
     }
 
-    pub fn text(label: &str) -> Integer {
+    pub(super) fn text(label: &str) -> Integer {
         integer(label)
     }
 
-    pub fn confirm(message: &str, limit: i64) -> Integer {
+    pub(super) fn confirm(message: &str, limit: i64) -> Integer {
         integer(message).range(1..=limit)
     }
 
-    pub fn date(message: &str) -> Text {
+    pub(super) fn date(message: &str) -> Text {
         mcp_flow::question::text(message)
     }
 
-    pub fn choice(message: &str, most: u64) -> Text {
+    pub(super) fn choice(message: &str, most: u64) -> Text {
         mcp_flow::question::text(message).length(1..=most)
     }
 }

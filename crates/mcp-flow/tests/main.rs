@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod approval;
 mod flows;
-mod guard;
 mod prompts;
 mod resources;
 mod tools;

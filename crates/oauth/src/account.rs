@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
-use mcp_flow_client::authorizer::{Authorizer, Credential, Refusal};
+use mcp_flow_client::authorizer::{Authorizer, Credential, CredentialRefusal};
 use mcp_flow_client::transport::TransportError;
 use mcp_flow_http_client::Trust;
 use parking_lot::Mutex;
@@ -276,7 +276,7 @@ impl Account {
     }
 
     /// Obtains another token after a rejection. Returns whether the request should be repeated.
-    async fn after_rejection(&self, refusal: Refusal) -> Result<bool, OAuthError> {
+    async fn after_rejection(&self, refusal: CredentialRefusal) -> Result<bool, OAuthError> {
         let _lock = self.login_lock.lock().await;
         let stored = self.load()?;
         if stored.as_ref().map(StoredToken::credential) != refusal.shown {
@@ -343,7 +343,7 @@ impl Authorizer for Account {
         })
     }
 
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<bool, TransportError>> {
+    fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'_, Result<bool, TransportError>> {
         Box::pin(async move { Ok(self.after_rejection(refusal).await?) })
     }
 }

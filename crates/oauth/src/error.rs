@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mcp_flow_client::neutral;
+use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::TransportError;
 use url::form_urlencoded::byte_serialize;
 
@@ -65,7 +65,7 @@ impl std::fmt::Display for Needing<'_> {
         match self.0 {
             [] => Ok(()),
             scopes => {
-                let scopes = neutral::shorten(&scopes.join(" "), 200);
+                let scopes = sanitize::shorten(&scopes.join(" "), 200);
                 write!(formatter, " with more scopes (--scope {scopes:?})")
             }
         }
@@ -80,7 +80,7 @@ pub(crate) fn redact(text: &str, secrets: &[&str]) -> String {
         let escaped: String = byte_serialize(secret.as_bytes()).collect();
         text.replace(secret, "(hidden)").replace(&escaped, "(hidden)")
     });
-    neutral::shorten(&text, 300)
+    sanitize::shorten(&text, 300)
 }
 
 impl From<OAuthError> for TransportError {

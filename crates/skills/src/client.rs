@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use mcp_flow_client::model::{ResourceBody, ResourceContents};
-use mcp_flow_client::{Client, Contents, Error};
+use mcp_flow_client::{Client, Error, ReadContents};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ async fn read_verified(
     }
     let unverified = |mismatch| SkillsError::Unverified { uri: uri.to_owned(), mismatch };
     let mut contents = client.read_resource(uri).await?.contents.into_iter();
-    let (Some(Contents::Known(ResourceContents { body, .. })), None) =
+    let (Some(ReadContents::Known(ResourceContents { body, .. })), None) =
         (contents.next(), contents.next())
     else {
         return Err(unverified(Mismatch::Contents));

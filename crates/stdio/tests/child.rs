@@ -1,6 +1,6 @@
 //! MCP-032, MCP-034: spawned servers: start, failure, shutdown and restart.
 
-use mcp_flow_client::{Client, Error, ErrorKind, Event};
+use mcp_flow_client::{Client, ClientEvent, Error, ErrorKind};
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
@@ -38,7 +38,7 @@ async fn a_spawned_server_that_exits_is_restarted() {
     let disconnected = async {
         loop {
             let event = futures_util::StreamExt::next(&mut events).await;
-            if let Event::Disconnected { reason } = event.expect("the client goes on") {
+            if let ClientEvent::Disconnected { reason } = event.expect("the client goes on") {
                 return reason;
             }
         }

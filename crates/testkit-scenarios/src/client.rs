@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mcp_flow_client::transport::Connector;
-use mcp_flow_client::{Client, ClientBuilder, Revision, Speak};
+use mcp_flow_client::{Client, ClientBuilder, Revision, RevisionPolicy};
 use mcp_flow_server::Server;
 
 pub use host::Scripted;
@@ -38,7 +38,7 @@ pub async fn client_by(
     server: &Server,
     revision: Revision,
 ) -> Client {
-    let builder = builder.with(|options| options.speak = Speak::Only(revision));
+    let builder = builder.with(|options| options.revision = RevisionPolicy::Only(revision));
     builder.connect_by(reach(server.clone()).await).await.unwrap()
 }
 

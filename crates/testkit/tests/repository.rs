@@ -151,17 +151,13 @@ const MAY_USE: [(&str, &[&str]); 34] = [
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
 /// Public type names that several crates use for one concept, with the reason.
-const SHARED_NAMES: [(&str, &str); 12] = [
+const SHARED_NAMES: [(&str, &str); 8] = [
     ("BindError", "generic; every transport that listens"),
     ("Bound", "generic; every transport that listens"),
-    ("CallParams", "the params of `tools/call`, at either end"),
     ("Client", "the MCP client, seen from either end"),
     ("Completion", "the result of `completion/complete`, at either end"),
-    ("Contents", "the contents of a resource, at either end"),
     ("Options", "generic; one per crate"),
-    ("Params", "the params of a request, at either end"),
     ("Prompt", "MCP and the interaction protocol both define one by this name"),
-    ("Question", "a prompt, for its author and for the host that answers it"),
     ("Request", "a JSON-RPC request, at either end"),
     ("Signing", "message signing, at either end"),
 ];

@@ -197,7 +197,8 @@ async fn a_seed_001_server_is_supported() {
         }
         let reply = call.await.unwrap().unwrap();
         let failed = within(async {
-            let mut opened = client.open(&reply["content"][0]).await.map_err(|e| e.to_string())?;
+            let mut opened =
+                client.open_content(&reply["content"][0]).await.map_err(|e| e.to_string())?;
             while let Some(piece) = opened.bytes.next().await {
                 piece.map_err(|error| error.to_string())?;
             }

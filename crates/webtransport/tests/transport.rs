@@ -8,7 +8,7 @@ use crate::support::bulky::{self, payload};
 use crate::support::{Running, start, start_with, within};
 use futures_util::StreamExt;
 use mcp_flow_client::transport::Connector;
-use mcp_flow_client::{Client, ErrorKind, Event, Revision};
+use mcp_flow_client::{Client, ClientEvent, ErrorKind, Revision};
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_server::datagram::{AudioFormat, NotSupported};
@@ -63,14 +63,14 @@ async fn streams_are_opened_by_their_content_item() {
         let (first, second) = (first.unwrap(), second.unwrap());
         for (result, place) in [(&second, 2_u8), (&first, 0), (&second, 0), (&first, 2)] {
             let piece = &result["content"][usize::from(place)];
-            let opened = client.open(piece).await.unwrap();
+            let opened = client.open_content(piece).await.unwrap();
             assert_eq!(opened.mime_type.as_deref(), Some("text/plain"));
             let mut bytes = Vec::new();
             within(opened.into_reader().read_to_end(&mut bytes)).await.unwrap();
             assert!(bytes == payload(u32::from(place) + 1), "{encoding:?} {piece}");
         }
         let read = client.read_resource("x:/large").raw().await.unwrap();
-        let opened = client.open(&read["contents"][0]).await.unwrap();
+        let opened = client.open_content(&read["contents"][0]).await.unwrap();
         let mut bytes = Vec::new();
         within(opened.into_reader().read_to_end(&mut bytes)).await.unwrap();
         assert!(bytes == payload(1));
@@ -82,7 +82,7 @@ async fn streams_are_opened_by_their_content_item() {
 async fn a_truncated_stream_is_an_error() {
     let (_running, client) = connect(&bulky::server(Limits::default()), &[Encoding::Json]).await;
     let result = client.call_tool("broken", json!({})).raw().await.unwrap();
-    let mut opened = client.open(&result["content"][0]).await.unwrap();
+    let mut opened = client.open_content(&result["content"][0]).await.unwrap();
     let failed = within(async {
         loop {
             match opened.bytes.next().await {
@@ -105,7 +105,7 @@ async fn dropping_a_stream_stops_it_at_the_server() {
     // More than may be open at once.
     for _ in 0..70 {
         let result = client.call_tool("endless", json!({})).raw().await.unwrap();
-        let mut opened = client.open(&result["content"][0]).await.unwrap();
+        let mut opened = client.open_content(&result["content"][0]).await.unwrap();
         assert!(within(opened.bytes.next()).await.unwrap().is_ok());
     }
 }
@@ -122,7 +122,7 @@ async fn datagrams_are_delivered_as_notifications() {
         assert_eq!(within(call.next()).await.unwrap().progress, 1.0, "{encoding:?}");
         let logged = async {
             loop {
-                if let Some(Event::Log { data, .. }) = events.next().await {
+                if let Some(ClientEvent::Log { data, .. }) = events.next().await {
                     return data;
                 }
             }
@@ -181,7 +181,8 @@ async fn the_client_reconnects_to_a_restarted_server() {
     client.ping().await.unwrap();
     stop.send(()).unwrap();
     within(serving).await.unwrap();
-    let lost = async { while !matches!(events.next().await, Some(Event::Disconnected { .. })) {} };
+    let lost =
+        async { while !matches!(events.next().await, Some(ClientEvent::Disconnected { .. })) {} };
     within(lost).await;
     let (_, _stop, _serving) = serve(&format!("127.0.0.1:{port}"));
     within(client.ping().into_future()).await.unwrap();

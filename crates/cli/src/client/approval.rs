@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use mcp_flow::client::guard::models::{Backend, Model, Models};
-use mcp_flow::client::guard::{Guard, Policies, Policy, Rules};
+use mcp_flow::client::approval::models::{Backend, Model, Models};
+use mcp_flow::client::approval::{Policies, Policy, PolicyHost, PolicyTable};
 use mcp_flow::client::{ChatModel, CommandModel, HttpOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,9 @@ impl ApprovalPolicies {
 
     fn policies(&self) -> Policies {
         let asked =
-            |choice: Option<PolicyChoice>| Rules::new(choice.map_or(Policy::Ask, Into::into));
+            |choice: Option<PolicyChoice>| PolicyTable::new(choice.map_or(Policy::Ask, Into::into));
         Policies {
-            calls: Rules::new(self.calls.map_or(Policy::Allow, Into::into)),
+            calls: PolicyTable::new(self.calls.map_or(Policy::Allow, Into::into)),
             sampling: asked(self.sampling),
             // A request that needs no approval needs none for its answer either.
             answers: asked(self.answers.or(self.sampling)),
@@ -144,9 +144,9 @@ impl ModelEntry {
             _ => return Err("set either `command` or `url`".to_owned()),
         };
         let middling = |given: Option<f64>| given.unwrap_or(0.5);
-        let model = model.good_at(middling(self.cheap), middling(self.fast), middling(self.clever));
+        let model = model.ratings(middling(self.cheap), middling(self.fast), middling(self.clever));
         Ok(match self.time_limit {
-            Some(seconds) => model.limit(Duration::from_secs(seconds)),
+            Some(seconds) => model.timeout(Duration::from_secs(seconds)),
             None => model,
         })
     }
@@ -167,8 +167,8 @@ pub(crate) fn guard(
     user: TerminalUser,
     approvals: &ApprovalPolicies,
     models: &BTreeMap<String, ModelEntry>,
-) -> anyhow::Result<Guard> {
-    let guard = Guard::new(user).policies(approvals.policies());
+) -> anyhow::Result<PolicyHost> {
+    let guard = PolicyHost::new(user).policies(approvals.policies());
     if models.is_empty() {
         return Ok(guard);
     }
@@ -186,7 +186,7 @@ pub(crate) fn guard(
 #[cfg(test)]
 mod tests {
     use super::{ApprovalPolicies, ModelEntry, PolicyChoice};
-    use mcp_flow::client::guard::Policy;
+    use mcp_flow::client::approval::Policy;
 
     /// C-33: the policies of one server override those of all.
     #[test]

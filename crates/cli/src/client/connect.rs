@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Revision};
-use mcp_flow::client::{Signing, Speak, Stderr, Trust};
+use mcp_flow::client::{BadTarget, Client, ClientEvent, Host, HttpOptions, Program, Revision};
+use mcp_flow::client::{RevisionPolicy, Signing, Stderr, Trust};
 
 use crate::client::error::explain;
 use crate::client::interrupt::{Interrupts, interrupted};
@@ -185,8 +185,8 @@ pub(crate) struct ProtocolOptions {
 }
 
 impl ProtocolOptions {
-    pub(crate) fn speak(&self) -> Speak {
-        self.protocol_version.map_or(Speak::Any, Speak::Only)
+    pub(crate) fn speak(&self) -> RevisionPolicy {
+        self.protocol_version.map_or(RevisionPolicy::Any, RevisionPolicy::Only)
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct ConnectionSettings {
     /// Timeout for connecting and for each response.
     pub(crate) timeout: Duration,
     pub(crate) signing: Option<Signing>,
-    pub(crate) speak: Speak,
+    pub(crate) speak: RevisionPolicy,
 }
 
 /// Connects once. A server that is down is reported at once.
@@ -206,10 +206,10 @@ pub(crate) async fn connect(
 ) -> anyhow::Result<Client> {
     let builder = Client::builder().host(host).with(|options| {
         options.client.version = env!("CARGO_PKG_VERSION").to_owned();
-        options.connect_limit = settings.timeout.min(LONGEST_CONNECT);
-        options.request_limit = settings.timeout;
+        options.connect_timeout = settings.timeout.min(LONGEST_CONNECT);
+        options.request_timeout = settings.timeout;
         options.signing = settings.signing;
-        options.speak = settings.speak;
+        options.revision = settings.speak;
     });
     let client = builder.prepare(connector);
     log_events(&client);
@@ -261,13 +261,13 @@ fn log_events(client: &Client) {
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
             match event {
-                Event::Log { level, logger, data } => {
+                ClientEvent::Log { level, logger, data } => {
                     let logger = logger.unwrap_or_default();
                     let data = sanitize(&data.to_string());
                     tracing::info!(?level, logger = %sanitize(&logger), "{data}");
                 }
-                Event::Warning(problem) => tracing::warn!("{}", sanitize(&problem)),
-                Event::Disconnected { reason } => tracing::info!("{}", sanitize(&reason)),
+                ClientEvent::Warning(problem) => tracing::warn!("{}", sanitize(&problem)),
+                ClientEvent::Disconnected { reason } => tracing::info!("{}", sanitize(&reason)),
                 _ => {}
             }
         }

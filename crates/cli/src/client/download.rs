@@ -184,7 +184,7 @@ pub(crate) async fn fetch(
     name: &str,
     progress: &ProgressDisplay,
 ) -> anyhow::Result<()> {
-    let mut opened = client.open(link).await.map_err(explain)?;
+    let mut opened = client.open_content(link).await.map_err(explain)?;
     let bar = progress.download(name, opened.size);
     let mut received: u64 = 0;
     while let Some(bytes) = opened.bytes.next().await {

@@ -1,6 +1,6 @@
 //! Errors of the client, with an exit code and the next step for the person.
 
-use mcp_flow::client::neutral::shorten;
+use mcp_flow::client::sanitize::shorten;
 use mcp_flow::client::transport::TransportError;
 use mcp_flow::client::{Error, ServerError};
 use serde_json::Value;
@@ -71,8 +71,8 @@ fn exit(error: &Error) -> Exit {
             TransportError::Refused { status: 401 | 403, .. } => Exit::Denied,
             TransportError::Refused { .. }
             | TransportError::Unsuitable(_)
-            | TransportError::Garbage(_) => Exit::Protocol,
-            TransportError::Untrusted(_) => Exit::Denied,
+            | TransportError::InvalidMessage(_) => Exit::Protocol,
+            TransportError::InvalidSignature(_) => Exit::Denied,
             _ => Exit::Unreachable,
         },
         Error::Timeout { .. } | Error::Closed => Exit::Unreachable,
@@ -100,15 +100,15 @@ fn hint(error: &Error) -> Option<&'static str> {
             TransportError::Refused { status: 404, .. } | TransportError::Unsuitable(_) => {
                 Some("Check the path; it is often /mcp")
             }
-            TransportError::Garbage(_) => Some("Is this an MCP server?"),
-            TransportError::Untrusted(_) => Some(SIGN),
+            TransportError::InvalidMessage(_) => Some("Is this an MCP server?"),
+            TransportError::InvalidSignature(_) => Some(SIGN),
             TransportError::Unreachable { what, .. } if what.contains("certificate") => Some(
                 "If you trust the server, pass --certificate-hash, or --ca-file for its certificate authority",
             ),
             TransportError::Lost(_) => Some("See the server's log"),
             _ => Some("Check that the server is running, and its address"),
         },
-        Error::Lost { source: TransportError::Untrusted(_), .. } => Some(SIGN),
+        Error::Lost { source: TransportError::InvalidSignature(_), .. } => Some(SIGN),
         Error::Lost { .. } => Some("The request may have been processed; check before you retry"),
         Error::Timeout { .. } => Some("Increase --timeout, or check the server"),
         Error::Server(ServerError { code: METHOD_NOT_FOUND, .. }) => {
@@ -187,7 +187,7 @@ mod tests {
             ),
             (connect(unreachable("bad certificate")), Exit::Unreachable, "--certificate-hash"),
             (connect(unauthorized), Exit::Denied, "--token"),
-            (connect(TransportError::Garbage("x".to_owned())), Exit::Protocol, "MCP server"),
+            (connect(TransportError::InvalidMessage("x".to_owned())), Exit::Protocol, "MCP server"),
             (server("ACCESS_DENIED"), Exit::Denied, "--token"),
             (server("SESSION_EXPIRED"), Exit::Failed, "Start a new one"),
             (server("SESSION_NOT_FOUND"), Exit::Failed, "sessions list"),

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use mcp_flow::client::host::Asker as Server;
-use mcp_flow::client::interaction::{Finished, PromptAnswer, Question as SessionQuestion};
+use mcp_flow::client::host::ServerIdentity as Server;
+use mcp_flow::client::interaction::{
+    PendingPrompt as SessionQuestion, PromptAnswer, SessionResult,
+};
 use mcp_flow::client::model::ClientCapabilities;
-use mcp_flow::client::{Client, Error, Host, Progress};
+use mcp_flow::client::{Client, Error, Host, RequestProgress};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -67,11 +69,11 @@ impl Prompter {
 
     /// Resumes a session that waits for an answer, until it ends.
     pub(crate) async fn resume(&self, client: &Client, session: &str) -> anyhow::Result<Value> {
-        self.finish(client.hold(client.resume(session)).await)
+        self.finish(client.run_session(client.resume_session(session)).await)
     }
 
     /// Converts the end of a session to JSON; an error if the session was left or failed.
-    pub(crate) fn finish(&self, ended: Result<Finished, Error>) -> anyhow::Result<Value> {
+    pub(crate) fn finish(&self, ended: Result<SessionResult, Error>) -> anyhow::Result<Value> {
         self.progress.clear();
         let mut state = self.state.lock();
         let session = state.session.take();
@@ -136,7 +138,7 @@ impl Prompter {
         match self.answer_prompt(session, question).await {
             Ok(value) => {
                 if let Some(progress) = &asked.progress {
-                    self.progress.report(&Progress {
+                    self.progress.report(&RequestProgress {
                         progress: progress.current,
                         total: Some(progress.total),
                         message: progress.message.clone(),
@@ -203,7 +205,7 @@ impl Host for Prompter {
         InlineHost.capabilities()
     }
 
-    fn answer<'a>(
+    fn answer_prompt<'a>(
         &'a self,
         _: &'a Server,
         asked: &'a SessionQuestion,

@@ -1,7 +1,7 @@
 //! Review of sampling requests and of a model's answers: the person approves, edits or denies them
 //! (PAT-049, PAT-051).
 
-use mcp_flow::client::guard::Review;
+use mcp_flow::client::approval::Review;
 use mcp_flow::client::model::{
     Content, CreateMessage, IncludeContext, ModelPreferences, Role, SampleResult, SamplingContent,
 };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use mcp_flow::client::Host;
-use mcp_flow::client::guard::{self, Review};
-use mcp_flow::client::host::{Asker as Server, ElicitAnswer, Elicitation, ProposedCall};
-use mcp_flow::client::interaction::{PromptAnswer, Question as SessionQuestion};
+use mcp_flow::client::approval::{self, Review};
+use mcp_flow::client::host::{ElicitAnswer, Elicitation, ProposedCall, ServerIdentity as Server};
+use mcp_flow::client::interaction::{PendingPrompt as SessionQuestion, PromptAnswer};
 use mcp_flow::client::model::{
     ClientCapabilities, CreateMessage, ElicitationCapability, SampleResult,
 };
@@ -119,13 +119,13 @@ impl TerminalUser {
     }
 }
 
-impl guard::Person for TerminalUser {
-    fn is_there(&self) -> bool {
+impl approval::Approver for TerminalUser {
+    fn is_present(&self) -> bool {
         // Only asking shows whether somebody reads the question.
         true
     }
 
-    fn shows(&self) -> Option<ElicitationCapability> {
+    fn elicitation_modes(&self) -> Option<ElicitationCapability> {
         Some(ElicitationCapability { form: true, url: true })
     }
 
@@ -187,12 +187,12 @@ impl guard::Person for TerminalUser {
         })
     }
 
-    fn answer<'a>(
+    fn answer_prompt<'a>(
         &'a self,
         server: &'a Server,
         question: &'a SessionQuestion,
     ) -> BoxFuture<'a, PromptAnswer> {
-        Host::answer(&self.prompter, server, question)
+        Host::answer_prompt(&self.prompter, server, question)
     }
 }
 

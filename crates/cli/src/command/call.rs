@@ -169,7 +169,7 @@ impl RunningCall<'_> {
         let prompter = &self.user.prompter;
         let tls = &self.call.connect.tls;
         prompter.set_resumption(sessions::resumption(self.target, tls, support.features));
-        let ended = self.client.converse_supported(&tool.name, arguments.clone()).await;
+        let ended = self.client.run_supported_flow(&tool.name, arguments.clone()).await;
         ended.transpose().map(|ended| prompter.finish(ended)).transpose()
     }
 

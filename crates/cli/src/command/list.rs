@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mcp_flow::client::host::Nobody;
+use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::{Client, Error};
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ impl List {
     ) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.target)?;
         super::reject_extra_arguments(rest)?;
-        self.connect.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, DenyAll, async |client| {
             show(client, self.connect.format).await?;
             Ok(ExitCode::SUCCESS)
         })

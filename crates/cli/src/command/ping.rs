@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use mcp_flow::client::host::Nobody;
+use mcp_flow::client::host::DenyAll;
 use serde_json::json;
 
 use crate::client::connect::ConnectOptions;
@@ -28,7 +28,7 @@ impl Ping {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.target)?;
         super::reject_extra_arguments(rest)?;
-        self.connect.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, DenyAll, async |client| {
             let server = client.server().await.map_err(explain)?;
             let start = Instant::now();
             client.ping().await.map_err(explain)?;

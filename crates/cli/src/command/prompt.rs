@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mcp_flow::client::Client;
-use mcp_flow::client::host::Nobody;
+use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::model::PromptDefinition;
 use serde_json::{Map, Value, json};
 
@@ -41,7 +41,7 @@ impl Prompt {
                 "no prompt given; `mcp-flow prompts TARGET` lists the prompts of a server";
             return Err(Failure::new(Exit::Usage, message).into());
         };
-        self.connect.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, DenyAll, async |client| {
             self.get(client, name, words).await?;
             Ok(ExitCode::SUCCESS)
         })

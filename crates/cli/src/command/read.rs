@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
-use mcp_flow::client::host::Nobody;
-use mcp_flow::client::{Change, Client, Error, Watched};
+use mcp_flow::client::host::DenyAll;
+use mcp_flow::client::{ChangeFilter, Client, Error, ServerChange};
 use serde_json::Value;
 
 use crate::client::connect::ConnectOptions;
@@ -61,7 +61,7 @@ impl Read {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.words)?;
         let uri = single_uri(rest)?;
-        self.connect.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, DenyAll, async |client| {
             self.read(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
@@ -94,7 +94,7 @@ impl Watch {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.words)?;
         let uri = single_uri(rest)?;
-        self.connect.with_client(&target, Nobody, async |client| {
+        self.connect.with_client(&target, DenyAll, async |client| {
             self.watch(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
@@ -103,7 +103,7 @@ impl Watch {
     /// Subscribes before the first read, so that no change is missed (PAT-060). A resource that cannot
     /// be read for a moment, such as a file that is being replaced, is waited for.
     async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
-        let watched = Watched::new().resource(uri);
+        let watched = ChangeFilter::new().resource(uri);
         let mut changes = client.listen(watched).await.map_err(explain)?;
         let (mut left, mut has_changed) = (self.changes, false);
         let mut latest = Value::Null;
@@ -127,7 +127,7 @@ impl Watch {
                 return Ok(());
             }
             match changes.next().await {
-                Some(Ok(Change::Resource(_))) => has_changed = true,
+                Some(Ok(ServerChange::Resource(_))) => has_changed = true,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(explain(error)),
                 None => anyhow::bail!("the server ended the subscription"),

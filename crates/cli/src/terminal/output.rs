@@ -48,7 +48,7 @@ pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
 /// Escapes control characters, which JSON has only in strings.
 fn escape_controls(json: &str) -> String {
     // Most JSON needs no escapes.
-    if let Cow::Borrowed(unchanged) = mcp_flow::client::neutral::text(json) {
+    if let Cow::Borrowed(unchanged) = mcp_flow::client::sanitize::text(json) {
         return unchanged.to_owned();
     }
     let mut text = String::with_capacity(json.len());
@@ -82,7 +82,7 @@ pub(crate) fn columns() -> Option<u16> {
 
 /// Replaces control characters, so that a text is safe to show in a terminal (PAT-023, PAT-033).
 pub(crate) fn sanitize(text: &str) -> String {
-    mcp_flow::client::neutral::text(text).into_owned()
+    mcp_flow::client::sanitize::text(text).into_owned()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mcp_flow::client::Progress;
+use mcp_flow::client::RequestProgress;
 use parking_lot::Mutex;
 
 use crate::terminal::output::{sanitize, wants_colour};
@@ -22,7 +22,7 @@ impl ProgressDisplay {
     }
 
     /// Shows the progress of the call.
-    pub(crate) fn report(&self, progress: &Progress) {
+    pub(crate) fn report(&self, progress: &RequestProgress) {
         let mut call = self.call.lock();
         let bar = call.get_or_insert_with(|| self.bars.add(ProgressBar::no_length()));
         let total = progress.total.filter(|total| total.is_finite() && *total > 0.0);

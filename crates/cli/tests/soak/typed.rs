@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use mcp_flow::Revision;
-use mcp_flow::client::interaction::{Turn, Verdict};
+use mcp_flow::client::interaction::{NextStep, ResponseOutcome};
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{Change, Client, HttpOptions, Program, Speak, Stderr, Watched};
+use mcp_flow::client::{
+    ChangeFilter, Client, HttpOptions, Program, RevisionPolicy, ServerChange, Stderr,
+};
 use mcp_flow::client::{connector, tcp};
 use mcp_flow::webtransport;
 use mcp_flow_testkit::http::Request;
@@ -24,12 +26,12 @@ use crate::support::control_stream;
 
 pub(crate) async fn run(assignment: &Assignment, leave: Leave) {
     let speak = match assignment.kind.transport {
-        Transport::Stateless => Speak::Only(Revision::V2026_07_28),
-        Transport::Session => Speak::Only(Revision::V2025_11_25),
-        _ => Speak::Any,
+        Transport::Stateless => RevisionPolicy::Only(Revision::V2026_07_28),
+        Transport::Session => RevisionPolicy::Only(Revision::V2025_11_25),
+        _ => RevisionPolicy::Any,
     };
     let builder = Client::builder().with(|options| {
-        options.speak = speak;
+        options.revision = speak;
         // The server is there all the time: what is lost is lost, and must not be asked for again.
         options.backoff.attempts = 0;
     });
@@ -55,7 +57,7 @@ pub(crate) async fn visit(places: &Value, folder: &Path) {
         Typed { client, random: fastrand::Rng::with_seed(0), last: 0, tally: Tally::default() };
     visitor.download().await;
     let uri = visitor.uri(files::PULSE).await;
-    drop(visitor.client.listen(Watched::new().resource(&uri)).await.unwrap());
+    drop(visitor.client.listen(ChangeFilter::new().resource(&uri)).await.unwrap());
     visitor.client.close().await;
 }
 
@@ -175,7 +177,7 @@ impl Typed {
             self.tally.bytes += whole.len() as u64;
             return;
         }
-        let mut pieces = self.client.open(content).await.unwrap().bytes;
+        let mut pieces = self.client.open_content(content).await.unwrap().bytes;
         let end = if self.random.bool() { usize::MAX } else { self.random.usize(..whole.len()) };
         let mut taken = 0;
         while taken < end
@@ -188,7 +190,7 @@ impl Typed {
         self.tally.bytes += taken as u64;
     }
 
-    /// A conversation, sometimes left in the middle.
+    /// A session, sometimes left in the middle.
     async fn converse(&mut self) {
         self.last += 1;
         let name = format!("Ada {}", self.last);
@@ -196,25 +198,25 @@ impl Typed {
         let start = json!({"toolName": "register", "timeout": IDLE.as_millis()});
         let begun = self.client.request("interaction.start", start).await.unwrap();
         self.tally.replies += 1;
-        let mut conversation = self.client.resume(begun["sessionId"].as_str().unwrap());
+        let mut session = self.client.resume_session(begun["sessionId"].as_str().unwrap());
         let answers = if self.random.u32(..3) > 0 { 2 } else { self.random.usize(..2) };
         for _ in 0..answers {
-            let turn = conversation.next().await.unwrap();
-            let Turn::Question(question) = turn else { panic!("it is over: {turn:?}") };
+            let turn = session.next().await.unwrap();
+            let NextStep::Prompt(question) = turn else { panic!("it is over: {turn:?}") };
             let answer = match &*question.prompt.message {
                 "Enter name" => &name,
                 "Enter email" => &email,
                 other => panic!("{other} is asked"),
             };
-            let verdict = conversation.answer(json!(answer)).await.unwrap();
-            assert_eq!(verdict, Verdict::Accepted);
+            let verdict = session.answer(json!(answer)).await.unwrap();
+            assert_eq!(verdict, ResponseOutcome::Accepted);
             self.tally.replies += 1;
         }
         if answers < 2 {
             self.tally.left += 1;
             return;
         }
-        let Turn::Finished(finished) = conversation.next().await.unwrap() else {
+        let NextStep::Finished(finished) = session.next().await.unwrap() else {
             panic!("it asks on")
         };
         assert_eq!(finished.data, json!({"name": name, "email": email}));
@@ -224,10 +226,10 @@ impl Typed {
     /// A subscription until the first change.
     async fn watch(&mut self) {
         let uri = self.uri(files::PULSE).await;
-        let mut changes = self.client.listen(Watched::new().resource(&uri)).await.unwrap();
+        let mut changes = self.client.listen(ChangeFilter::new().resource(&uri)).await.unwrap();
         let change = tokio::time::timeout(LIMIT, changes.next()).await;
         let change = change.expect("the file changes all the time").unwrap().unwrap();
-        assert_eq!(change, Change::Resource(uri));
+        assert_eq!(change, ServerChange::Resource(uri));
         self.tally.changes += 1;
     }
 

@@ -3,33 +3,34 @@
 //! Delivers each to the handle of its session. Messages that arrive before `interaction.start` has
 //! returned the session's id are held back until it does.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
 use mcp_flow_proto::error::RpcErrorKind;
 use mcp_flow_proto::{Request, RequestId, RpcError};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::conversation::Finished;
-use super::question::Question;
-use crate::client::Shared;
+use super::prompt::PendingPrompt;
+use super::session::SessionResult;
+use crate::client::ClientInner;
+use crate::connection::Connection;
+use crate::connection::server_requests::reply;
 use crate::error::ServerError;
-use crate::link::Link;
-use crate::serve::reply;
 
 /// Content of a pushed message.
 #[derive(Debug)]
 pub(super) enum Pushed {
-    Question(Box<Question>),
+    Prompt(Box<PendingPrompt>),
     Progress,
-    Finished(Finished),
+    Finished(SessionResult),
     Expired(Box<ServerError>),
 }
 
 /// Sessions that have a handle in this client.
 #[derive(Debug, Default)]
-pub(crate) struct Conversations {
+pub(crate) struct OpenSessions {
     table: Arc<Mutex<Table>>,
 }
 
@@ -39,12 +40,12 @@ struct Table {
     /// Number of pending `interaction.start` requests, whose session ids are unknown.
     starting: usize,
     /// Messages for unknown sessions, held back while a start is pending.
-    early: Vec<Early>,
+    early: Vec<PushedMessage>,
 }
 
 /// A pushed message on its way to its session.
 #[derive(Debug)]
-struct Early {
+struct PushedMessage {
     session: String,
     pushed: Pushed,
     /// None for a notification.
@@ -55,26 +56,31 @@ struct Early {
 struct PushedRequest {
     id: RequestId,
     acknowledgement: Value,
-    link: Weak<Link>,
+    connection: Weak<Connection>,
 }
 
 /// Handles a pushed request (INT-029, INT-030).
 ///
 /// It is acknowledged once its session is known; the user's answer follows by
 /// `interaction.respond`.
-pub(crate) fn pushed(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'_>) {
+pub(crate) fn pushed(
+    inner: &Arc<ClientInner>,
+    connection: &Arc<Connection>,
+    request: &Request<'_>,
+) {
     let Ok(params) = request.params.decode::<Value>() else {
         let error = RpcError::invalid_params("params must be an object");
-        return reply(link, &request.id, Err(error));
+        return reply(connection, &request.id, Err(error));
     };
     let Some((pushed, acknowledgement)) = read(&request.method, &params) else {
         let error = RpcError::method_not_found(&request.method);
-        return reply(link, &request.id, Err(error));
+        return reply(connection, &request.id, Err(error));
     };
     let session = params.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
     let id = request.id.clone();
-    let request = Some(PushedRequest { id, acknowledgement, link: Arc::downgrade(link) });
-    shared.conversations.take(Early { session, pushed, request });
+    let request =
+        Some(PushedRequest { id, acknowledgement, connection: Arc::downgrade(connection) });
+    inner.sessions.deliver(PushedMessage { session, pushed, request });
 }
 
 /// Reads `interaction.expired` as the error that any later request for the session gets.
@@ -95,8 +101,8 @@ fn read_expired(params: &Value) -> Option<(&str, ServerError)> {
 fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
     let acknowledged = json!({"acknowledged": true});
     let question = |prompt: &Value| {
-        let question = Question::read(prompt.clone(), params.get("progress"));
-        Pushed::Question(Box::new(question))
+        let question = PendingPrompt::read(prompt.clone(), params.get("progress"));
+        Pushed::Prompt(Box::new(question))
     };
     let is_there = |name: &str| params.get(name).filter(|prompt| prompt.is_object());
     match method {
@@ -106,7 +112,7 @@ fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
             None => Some((Pushed::Progress, acknowledged)),
         },
         "interaction.complete" => {
-            let finished = Finished::read(params);
+            let finished = SessionResult::read(params);
             let answer = json!({"success": true, "finalResult": finished.data});
             Some((Pushed::Finished(finished), answer))
         }
@@ -114,77 +120,77 @@ fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
     }
 }
 
-impl Conversations {
+impl OpenSessions {
     /// Holds back messages for unknown sessions until the guard is registered or dropped.
-    pub(super) fn starting(&self) -> Starting {
+    pub(super) fn starting(&self) -> PendingStart {
         self.lock().starting += 1;
-        Starting { table: self.table.clone() }
+        PendingStart { table: self.table.clone() }
     }
 
     /// Ends the session that the notification `interaction.expired` names, if it is open here.
     pub(crate) fn expire(&self, params: &Value) {
         let Some((session, error)) = read_expired(params) else { return };
         let pushed = Pushed::Expired(Box::new(error));
-        self.take(Early { session: session.to_owned(), pushed, request: None });
+        self.deliver(PushedMessage { session: session.to_owned(), pushed, request: None });
     }
 
-    fn take(&self, early: Early) {
+    fn deliver(&self, early: PushedMessage) {
         let mut table = self.lock();
         if !table.sessions.contains_key(&early.session)
             && table.starting > 0
-            && table.early.len() < MOST_EARLY
+            && table.early.len() < MAX_QUEUED
         {
             table.early.push(early);
             return;
         }
         let session = table.sessions.get(&early.session).cloned();
         drop(table);
-        early.settle(session.as_ref());
+        early.deliver_to(session.as_ref());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Table> {
+        self.table.lock()
     }
 }
 
-impl Early {
+impl PushedMessage {
     /// Delivers it to its session, or rejects it if there is none (INT-033).
-    fn settle(self, session: Option<&mpsc::Sender<Pushed>>) {
+    fn deliver_to(self, session: Option<&mpsc::Sender<Pushed>>) {
         let is_delivered = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
-        let Some(PushedRequest { id, acknowledgement, link }) = self.request else { return };
-        let Some(link) = link.upgrade() else { return };
+        let Some(PushedRequest { id, acknowledgement, connection }) = self.request else { return };
+        let Some(connection) = connection.upgrade() else { return };
         let outcome = match is_delivered {
             true => Ok(acknowledgement),
             false => Err(RpcError::new(SESSION_NOT_FOUND)),
         };
-        reply(&link, &id, outcome);
+        reply(&connection, &id, outcome);
     }
 }
 
 /// A pending `interaction.start`.
 #[derive(Debug)]
-pub(super) struct Starting {
+pub(super) struct PendingStart {
     table: Arc<Mutex<Table>>,
 }
 
-impl Starting {
+impl PendingStart {
     /// Registers the session; its pushed messages arrive on the channel.
     pub(super) fn register(
         self,
-        shared: &Shared,
+        inner: &ClientInner,
         session: &str,
     ) -> (Registration, mpsc::Receiver<Pushed>) {
-        let (sender, receiver) = mpsc::channel(MOST_EARLY);
-        shared.conversations.lock().sessions.insert(session.to_owned(), sender.clone());
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
+        inner.sessions.lock().sessions.insert(session.to_owned(), sender.clone());
         let table = self.table.clone();
         (Registration { table, session: session.to_owned(), sender }, receiver)
     }
 }
 
-impl Drop for Starting {
+impl Drop for PendingStart {
     fn drop(&mut self) {
         let settled: Vec<_> = {
-            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = self.table.lock();
             table.starting -= 1;
             let last = table.starting == 0;
             let early = std::mem::take(&mut table.early);
@@ -197,7 +203,7 @@ impl Drop for Starting {
                 .collect()
         };
         for (session, early) in settled {
-            early.settle(session.as_ref());
+            early.deliver_to(session.as_ref());
         }
     }
 }
@@ -212,7 +218,7 @@ pub(super) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         let sessions = &mut table.sessions;
         if sessions.get(&self.session).is_some_and(|known| known.same_channel(&self.sender)) {
             sessions.remove(&self.session);
@@ -233,7 +239,7 @@ const SESSION_NOT_FOUND: RpcErrorKind = RpcErrorKind {
 const SESSION_EXPIRED: i64 = -32002;
 
 /// Maximum number of queued messages, for one session and for all unknown ones.
-const MOST_EARLY: usize = 32;
+const MAX_QUEUED: usize = 32;
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,9 @@
 use mcp_flow_session::prompt::{ChoiceOption, Prompt, PromptType};
 use serde_json::{Map, Value};
 
-use super::conversation::Finished;
-use super::question::{PromptAnswer, Question};
-use crate::arguments;
+use super::prompt::{PendingPrompt, PromptAnswer};
+use super::session::SessionResult;
+use crate::calls::arguments;
 use crate::client::Client;
 use crate::error::Error;
 
@@ -15,10 +15,10 @@ impl Client {
         &self,
         tool: &str,
         given: Map<String, Value>,
-    ) -> Result<Finished, Error> {
+    ) -> Result<SessionResult, Error> {
         let arguments = self.gather(tool, given, true).await?;
         let outcome = self.call_tool(tool, Value::Object(arguments)).await?;
-        Finished::of_call(outcome)
+        SessionResult::of_call(outcome)
     }
 
     /// Asks the host for a tool's missing arguments, the required ones or all. The result is valid
@@ -48,8 +48,8 @@ impl Client {
     }
 
     /// Asks until the answer is valid; `None` for an empty answer to an optional parameter.
-    async fn one(&self, mut question: Question) -> Result<Option<Value>, Error> {
-        for _ in 0..MOST_WRONG {
+    async fn one(&self, mut question: PendingPrompt) -> Result<Option<Value>, Error> {
+        for _ in 0..MAX_WRONG {
             let value = match self.ask_host(&question).await? {
                 PromptAnswer::Value(value) => value,
                 PromptAnswer::Cancel(reason) => {
@@ -68,7 +68,7 @@ impl Client {
 }
 
 /// Converts the properties of a schema to prompts, in order.
-pub(crate) fn questions(schema: &Map<String, Value>) -> Vec<Question> {
+pub(crate) fn questions(schema: &Map<String, Value>) -> Vec<PendingPrompt> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
         |name: &str| required.is_some_and(|list| list.iter().any(|entry| entry == name));
@@ -77,7 +77,7 @@ pub(crate) fn questions(schema: &Map<String, Value>) -> Vec<Question> {
     properties.map(|(name, property)| question(name, property, is_required(name))).collect()
 }
 
-fn question(name: &str, property: &Value, required: bool) -> Question {
+fn question(name: &str, property: &Value, required: bool) -> PendingPrompt {
     let text = |member: &str| property.get(member).and_then(Value::as_str);
     let message = match (text("title"), text("description")) {
         (_, Some(description)) => format!("{name}: {description}"),
@@ -116,7 +116,7 @@ fn question(name: &str, property: &Value, required: bool) -> Question {
         PromptType::Custom => rules.schema = Some(property.clone()),
         PromptType::Confirm | PromptType::Date | PromptType::File => {}
     }
-    Question::of(name, prompt)
+    PendingPrompt::of(name, prompt)
 }
 
 /// The single type of a property, ignoring null.
@@ -138,7 +138,7 @@ fn choice(value: &Value) -> ChoiceOption {
 }
 
 /// Maximum number of invalid answers for one parameter.
-const MOST_WRONG: usize = 20;
+const MAX_WRONG: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -16,11 +16,11 @@ type Act = dyn Fn(&Value, &Scripted) + Send + Sync;
 #[derive(Clone)]
 pub(crate) struct Script {
     act: Arc<Act>,
-    shared: Arc<Shared>,
+    shared: Arc<ClientInner>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ClientInner {
     received: Mutex<Vec<Value>>,
     arrived: Notify,
     connections: Mutex<u32>,

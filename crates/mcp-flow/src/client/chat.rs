@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_flow_client::guard::models::Backend;
+use mcp_flow_client::approval::models::Backend;
 use mcp_flow_client::model::{
     Content, CreateMessage, Role, SampleResult, SamplingContent, ToolChoice, ToolUse,
 };
@@ -112,7 +112,7 @@ impl Backend for ChatModel {
         Box::pin(self.complete(request))
     }
 
-    fn takes_tools(&self) -> bool {
+    fn supports_tools(&self) -> bool {
         true
     }
 }

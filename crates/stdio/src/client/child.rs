@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use mcp_flow_client::neutral;
+use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -211,7 +211,7 @@ impl StderrTail {
         let bytes = self.bytes.lock();
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim();
-        (!text.is_empty()).then(|| neutral::text(text).into_owned())
+        (!text.is_empty()).then(|| sanitize::text(text).into_owned())
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carried};
+use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, task_transport};
 use mcp_flow_proto::frame::{Line, LineDecoder};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -18,7 +18,7 @@ pub(crate) fn spawn_io_task(
     inbox: Inbox,
     child: Option<ChildProcess>,
 ) -> Arc<dyn Transport> {
-    carried(name, CLOSE_TIMEOUT, |outbox| async move {
+    task_transport(name, CLOSE_TIMEOUT, |outbox| async move {
         let task = IoTask { outbox, inbox: inbox.clone(), reader, writer };
         let (reason, writer) = task.run().await;
         // A server over pipes exits at the end of its input.
@@ -80,7 +80,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
                     if !self.receive_lines(&mut decoder, read == 0) {
                         let limit = self.inbox.frame_limit();
                         let what = format!("the server sent a message of more than {limit} bytes");
-                        return Ok(TransportError::Garbage(what));
+                        return Ok(TransportError::InvalidMessage(what));
                     }
                     if read == 0 {
                         return Ok(TransportError::Lost(SERVER_CLOSED.to_owned()));

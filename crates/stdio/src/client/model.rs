@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use mcp_flow_client::guard::models::Backend;
+use mcp_flow_client::approval::models::Backend;
 use mcp_flow_client::model::{CreateMessage, Role, SampleResult, SamplingContent};
-use mcp_flow_client::{Revision, neutral};
+use mcp_flow_client::{Revision, sanitize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -83,7 +83,7 @@ impl CommandModel {
             let shown = [captured.trim(), text.trim()].into_iter().find(|shown| !shown.is_empty());
             let shown = shown.unwrap_or("it wrote nothing to standard error");
             let program = self.program.display();
-            return Err(format!("{program} failed ({status}): {}", neutral::shorten(shown, 200)));
+            return Err(format!("{program} failed ({status}): {}", sanitize::shorten(shown, 200)));
         }
         Ok(self.read(text.trim()))
     }
@@ -104,7 +104,7 @@ impl Backend for CommandModel {
         Box::pin(self.run(request))
     }
 
-    fn takes_tools(&self) -> bool {
+    fn supports_tools(&self) -> bool {
         true
     }
 }
@@ -120,7 +120,7 @@ const RESULT_LIMIT: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
-    use mcp_flow_client::guard::models::Backend as _;
+    use mcp_flow_client::approval::models::Backend as _;
     use mcp_flow_client::model::CreateMessage;
 
     use super::CommandModel;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
-use mcp_flow_client::{Client, CompletionReference, Error, ErrorKind, Event, Revision};
+use mcp_flow_client::{Client, ClientEvent, CompletionReference, Error, ErrorKind, Revision};
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_server::{Limits, Resource, Tool};
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ pub(crate) async fn progress_and_logs_are_streams(reach: &Reach) {
         assert_eq!(call.await.unwrap().text(), "reported");
         let logged = async {
             loop {
-                if let Event::Log { level, data, .. } = events.next().await.unwrap() {
+                if let ClientEvent::Log { level, data, .. } = events.next().await.unwrap() {
                     return (level, data);
                 }
             }
@@ -100,7 +100,7 @@ pub(crate) async fn a_call_times_out(reach: &Reach) {
     for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
-        let call = client.call_tool("wait", json!({})).limit(Duration::from_millis(200));
+        let call = client.call_tool("wait", json!({})).timeout(Duration::from_millis(200));
         let error = call.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         fixture.gate.until_waiting(0).await;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use mcp_flow_client::host::{Asker, ElicitAnswer, Elicitation, Host, SampleRefusal};
-use mcp_flow_client::interaction::{PromptAnswer, Question};
+use mcp_flow_client::host::{ElicitAnswer, Elicitation, Host, SampleRefusal, ServerIdentity};
+use mcp_flow_client::interaction::{PendingPrompt, PromptAnswer};
 use mcp_flow_proto::model::{
     ClientCapabilities, CreateMessage, ElicitationCapability, Role, Root, RootsCapability,
     SampleResult, SamplingCapability,
@@ -52,7 +52,11 @@ impl Host for Scripted {
         }
     }
 
-    fn elicit<'a>(&'a self, _: &'a Asker, question: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        question: Elicitation,
+    ) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             match question {
                 Elicitation::Form { message, .. } => {
@@ -71,7 +75,7 @@ impl Host for Scripted {
 
     fn sample<'a>(
         &'a self,
-        asker: &'a Asker,
+        asker: &'a ServerIdentity,
         request: CreateMessage,
     ) -> BoxFuture<'a, Result<SampleResult, SampleRefusal>> {
         Box::pin(async move {
@@ -86,12 +90,16 @@ impl Host for Scripted {
         })
     }
 
-    fn roots<'a>(&'a self, _: &'a Asker) -> BoxFuture<'a, Vec<Root>> {
+    fn roots<'a>(&'a self, _: &'a ServerIdentity) -> BoxFuture<'a, Vec<Root>> {
         let root = Root { uri: "file:///work".to_owned(), name: None, meta: None };
         Box::pin(async { vec![root] })
     }
 
-    fn answer<'a>(&'a self, _: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer_prompt<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        question: &'a PendingPrompt,
+    ) -> BoxFuture<'a, PromptAnswer> {
         Box::pin(async {
             let wrong = question.rejection.as_ref().map(|wrong| format!(" ({})", wrong.error));
             self.note(format!("{}{}", question.prompt.message, wrong.unwrap_or_default()));

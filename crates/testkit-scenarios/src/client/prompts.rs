@@ -1,7 +1,7 @@
 //! Server requests and sessions.
 
 use mcp_flow_client::host::Host;
-use mcp_flow_client::interaction::{PromptAnswer, Turn, Verdict};
+use mcp_flow_client::interaction::{NextStep, PromptAnswer, ResponseOutcome};
 use mcp_flow_client::{Client, Error, ErrorKind, Revision};
 use serde_json::{Map, json};
 
@@ -69,7 +69,7 @@ pub(crate) async fn a_session_runs_to_its_end(reach: &Reach) {
         let host = Scripted::answering(["Ada", "no address", "ada@a.example"]);
         let client = with(host.clone(), reach, &fixture, revision).await;
         assert!(client.interaction_support().await.unwrap().unwrap().features.validation);
-        let finished = client.converse("wizard", Map::new()).await.unwrap();
+        let finished = client.run_flow("wizard", Map::new()).await.unwrap();
         assert!(finished.success, "{revision}");
         assert_eq!(finished.data, json!({"name": "Ada", "email": "ada@a.example"}));
         assert_eq!(finished.summary.as_deref(), Some("registered"));
@@ -81,7 +81,7 @@ pub(crate) async fn a_session_runs_to_its_end(reach: &Reach) {
         host.then(PromptAnswer::Value(json!(3)));
         host.then(PromptAnswer::Cancel(Some("enough".to_owned())));
         let client = with(host, reach, &fixture, revision).await;
-        let error = client.converse("kinds", Map::new()).await.unwrap_err();
+        let error = client.run_flow("kinds", Map::new()).await.unwrap_err();
         assert!(matches!(&error, Error::Denied(why) if why == "enough"), "{error}");
     }
 }
@@ -90,24 +90,24 @@ pub(crate) async fn a_session_runs_to_its_end(reach: &Reach) {
 pub(crate) async fn a_session_is_resumed_by_another_client(reach: &Reach) {
     let fixture = Fixture::interactive();
     let first = client(reach, &fixture.server, Revision::V2025_11_25).await;
-    let mut conversation = first.begin("wizard", Map::new()).await.unwrap();
-    let session = conversation.session().to_owned();
-    let Turn::Question(question) = conversation.next().await.unwrap() else { panic!("it asks") };
+    let mut session = first.start_session("wizard", Map::new()).await.unwrap();
+    let id = session.id().to_owned();
+    let NextStep::Prompt(question) = session.next().await.unwrap() else { panic!("it asks") };
     assert_eq!(question.key.as_deref(), Some("name"));
-    assert_eq!(conversation.answer(json!("Ada")).await.unwrap(), Verdict::Accepted);
-    drop(conversation);
+    assert_eq!(session.answer(json!("Ada")).await.unwrap(), ResponseOutcome::Accepted);
+    drop(session);
     first.close().await;
 
     let second = client(reach, &fixture.server, Revision::V2026_07_28).await;
-    let mut conversation = second.resume(&session);
-    let Turn::Question(question) = conversation.next().await.unwrap() else { panic!("it asks") };
+    let mut session = second.resume_session(&id);
+    let NextStep::Prompt(question) = session.next().await.unwrap() else { panic!("it asks") };
     assert_eq!(question.key.as_deref(), Some("email"));
-    let wrong = conversation.answer(json!("nowhere")).await.unwrap();
-    assert!(matches!(wrong, Verdict::Rejected(_)));
-    assert_eq!(conversation.answer(json!("a@b.c")).await.unwrap(), Verdict::Accepted);
-    let Turn::Finished(finished) = conversation.next().await.unwrap() else { panic!("it ends") };
+    let wrong = session.answer(json!("nowhere")).await.unwrap();
+    assert!(matches!(wrong, ResponseOutcome::Rejected(_)));
+    assert_eq!(session.answer(json!("a@b.c")).await.unwrap(), ResponseOutcome::Accepted);
+    let NextStep::Finished(finished) = session.next().await.unwrap() else { panic!("it ends") };
     assert_eq!(finished.data["email"], "a@b.c");
-    let gone = second.begin("no_such_tool", Map::new()).await.unwrap_err();
+    let gone = second.start_session("no_such_tool", Map::new()).await.unwrap_err();
     assert_eq!(gone.server().unwrap().name(), Some("UNKNOWN_TOOL"));
 }
 
@@ -117,14 +117,14 @@ pub(crate) async fn without_interaction_all_answers_are_asked_for_upfront(reach:
         let host = Scripted::answering([json!(2), json!("three"), json!(3)]);
         let client = with(host.clone(), reach, &Fixture::new(), revision).await;
         assert_eq!(client.interaction_support().await.unwrap(), None);
-        let finished = client.converse("math.add", Map::new()).await.unwrap();
+        let finished = client.run_flow("math.add", Map::new()).await.unwrap();
         assert_eq!(finished.summary.as_deref(), Some("5"));
         let seen = host.seen();
         assert_eq!((&seen[..2], seen.len()), (&["a".to_owned(), "b".to_owned()][..], 3));
         // A tool without prompts, on a server with interaction.
         let host = Scripted::answering([json!(1), json!(1)]);
         let client = with(host, reach, &Fixture::interactive(), revision).await;
-        let finished = client.converse("math.add", Map::new()).await.unwrap();
+        let finished = client.run_flow("math.add", Map::new()).await.unwrap();
         assert_eq!(finished.summary.as_deref(), Some("2"));
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::transport::{
-    Connector, Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
+    Connector, ContentStream, Inbox, Outgoing, OutgoingKind, Transport, TransportError,
 };
-use mcp_flow_client::{Client, Error, Revision, Speak};
+use mcp_flow_client::{Client, Error, Revision, RevisionPolicy};
 use mcp_flow_proto::{Encoding, method};
 use mcp_flow_server::seal::{Key, KeyRing};
 use mcp_flow_server::{Context, Signing, Tool};
@@ -35,7 +35,7 @@ async fn connect(
     keys: Option<&KeyRing>,
 ) -> Result<Client, Error> {
     let builder = Client::builder().with(|options| {
-        options.speak = Speak::Only(revision);
+        options.revision = RevisionPolicy::Only(revision);
         options.signing = keys.map(mcp_flow_client::Signing::new);
     });
     builder.connect_by(connector).await
@@ -88,7 +88,8 @@ pub(crate) async fn unsigned_messages_are_refused(reach: &Reach) {
         for (at_server, why) in [(Some(ring(1)), "same key"), (None, "not signed")] {
             let connector = reach(server(at_server.as_ref()).server).await;
             let error = connect(connector, revision, Some(&ring(2))).await.unwrap_err();
-            let Error::Connect { source: TransportError::Untrusted(what), .. } = &error else {
+            let Error::Connect { source: TransportError::InvalidSignature(what), .. } = &error
+            else {
                 panic!("{revision}: {error:?}")
             };
             assert!(what.contains(why), "{what}");
@@ -121,7 +122,7 @@ pub(crate) async fn tampered_messages_are_refused(reach: &Reach) {
             if touch == Manipulation::Change {
                 let error = called.unwrap_err();
                 let untrusted = matches!(&error, Error::Connect { source, .. } | Error::Lost { source, .. }
-                    if matches!(source, TransportError::Untrusted(_)));
+                    if matches!(source, TransportError::InvalidSignature(_)));
                 assert!(
                     untrusted && error.to_string().contains("changed"),
                     "{revision}: {error:?}"
@@ -196,23 +197,26 @@ impl Transport for Touched {
         self.transport.cancel(request)
     }
 
-    fn agreed(&self, revision: Revision) {
-        self.transport.agreed(revision);
+    fn negotiated(&self, revision: Revision) {
+        self.transport.negotiated(revision);
     }
 
-    fn introduction(&self) -> Map<String, Value> {
-        self.transport.introduction()
+    fn initialize_params(&self) -> Map<String, Value> {
+        self.transport.initialize_params()
     }
 
-    fn wants_handshake(&self) -> bool {
-        self.transport.wants_handshake()
+    fn needs_initialize(&self) -> bool {
+        self.transport.needs_initialize()
     }
 
-    fn wants_headers(&self) -> bool {
-        self.transport.wants_headers()
+    fn needs_headers(&self) -> bool {
+        self.transport.needs_headers()
     }
 
-    fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+    fn open(
+        &self,
+        content: &Value,
+    ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         self.transport.open(content)
     }
 

@@ -1,7 +1,7 @@
 //! Subscriptions to changes.
 
 use futures_util::StreamExt;
-use mcp_flow_client::{Change, Revision, Watched};
+use mcp_flow_client::{ChangeFilter, Revision, ServerChange};
 use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_server::{Context, Tool};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(crate) async fn subscribers_are_told_of_list_changes(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
-        let mut changes = client.listen(Watched::new().tools()).await.unwrap();
+        let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
         // Over HTTP server messages have a stream of their own, which may still be opening.
         for number in 0.. {
             let late =
@@ -22,7 +22,7 @@ pub(crate) async fn subscribers_are_told_of_list_changes(reach: &Reach) {
             fixture.server.add_tools(late.unwrap()).unwrap();
             let soon = std::time::Duration::from_secs(1);
             if let Ok(change) = tokio::time::timeout(soon, changes.next()).await {
-                assert_eq!(change.unwrap().unwrap(), Change::Tools, "{revision}");
+                assert_eq!(change.unwrap().unwrap(), ServerChange::Tools, "{revision}");
                 break;
             }
             assert!(number < 20, "nothing was reported under {revision}");
@@ -42,18 +42,18 @@ pub(crate) async fn a_resource_is_read_again_after_a_change(reach: &Reach) {
         let client = client(reach, &fixture.server, revision).await;
         let uri = format!("file://{}/a.txt", path.display());
         assert_eq!(client.read_text(&uri).await.unwrap(), "old");
-        let mut changes = client.listen(Watched::new().resource(&uri)).await.unwrap();
+        let mut changes = client.listen(ChangeFilter::new().resource(&uri)).await.unwrap();
         for number in 0.. {
             std::fs::write(path.join("a.txt"), format!("new {number}")).unwrap();
             let soon = std::time::Duration::from_secs(1);
             if let Ok(change) = tokio::time::timeout(soon, changes.next()).await {
-                assert_eq!(change.unwrap().unwrap(), Change::Resource(uri.clone()));
+                assert_eq!(change.unwrap().unwrap(), ServerChange::Resource(uri.clone()));
                 break;
             }
             assert!(number < 20, "nothing was reported under {revision}");
         }
         assert!(client.read_text(&uri).await.unwrap().starts_with("new"));
-        let missing = client.listen(Watched::new().resource("x:/missing")).await;
+        let missing = client.listen(ChangeFilter::new().resource("x:/missing")).await;
         assert!(missing.is_err() || revision.is_stateless());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use mcp_flow_client::authorizer::{MOST_REPETITIONS, Refusal};
+use mcp_flow_client::authorizer::{CredentialRefusal, MAX_REPETITIONS};
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use mcp_flow_proto::Encoding;
 use web_transport_quinn::http::{HeaderValue, StatusCode, header};
@@ -33,7 +33,7 @@ pub struct WebTransportServer {
 /// let client = Client::builder().connect(server).await?;
 /// let result = client.call_tool("read_file", serde_json::json!({"path": "/big.log"})).raw().await?;
 /// // A result too large for a message names a stream, which is read at the reader's own pace.
-/// let mut reader = client.open(&result["content"][0]).await?.into_reader();
+/// let mut reader = client.open_content(&result["content"][0]).await?.into_reader();
 /// let mut beginning = [0; 80];
 /// reader.read_exact(&mut beginning).await?;
 /// # Ok(())
@@ -94,12 +94,12 @@ impl WebTransportServer {
                 Err(error) => transport_error(error),
             };
             let is_refused = matches!(error, TransportError::Unauthorized { .. });
-            if repetitions == MOST_REPETITIONS || !is_refused {
+            if repetitions == MAX_REPETITIONS || !is_refused {
                 return Err(error);
             }
             repetitions += 1;
             // The library exposes only the status.
-            let refusal = Refusal { shown, status: 401, challenges: Vec::new() };
+            let refusal = CredentialRefusal { shown, status: 401, challenges: Vec::new() };
             if !authorizer.refused(refusal).await? {
                 return Err(error);
             }
@@ -117,7 +117,7 @@ impl Connector for WebTransportServer {
             let mut inbox = inbox;
             let mut settings = self.settings.clone();
             settings.max_frame = inbox.frame_limit();
-            settings.signed = inbox.take_signed();
+            settings.signed = inbox.take_signing();
             let (client, control) = Box::pin(self.connect_authorized(settings)).await?;
             let transport = WebTransport::spawn(client, control, inbox, &self.encodings);
             Ok(Arc::new(transport) as Arc<dyn Transport>)

@@ -85,7 +85,7 @@ impl Sink for mpsc::Sender<TransportEvent> {
     }
 
     async fn closed(&self, reason: TransportError) {
-        if matches!(reason, TransportError::Untrusted(_)) {
+        if matches!(reason, TransportError::InvalidSignature(_)) {
             let _ = self.send(TransportEvent::Untrusted(reason)).await;
         }
     }

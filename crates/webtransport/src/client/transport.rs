@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use mcp_flow_client::transport::{
-    Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
+    ContentStream, Inbox, Outgoing, OutgoingKind, Transport, TransportError,
 };
 use mcp_flow_proto::webtransport::{ClientTransport, DatagramChannel, StreamError, StreamHeader};
 use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Raw, method, write};
@@ -110,16 +110,19 @@ impl Transport for WebTransport {
         is_written
     }
 
-    fn introduction(&self) -> Map<String, Value> {
+    fn initialize_params(&self) -> Map<String, Value> {
         let transport = json!(ClientTransport::new(&self.encodings));
         Map::from_iter([("transport".to_owned(), transport)])
     }
 
-    fn wants_handshake(&self) -> bool {
+    fn needs_initialize(&self) -> bool {
         self.encodings.first().is_some_and(|first| *first != Encoding::Json)
     }
 
-    fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+    fn open(
+        &self,
+        content: &Value,
+    ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         let number = |name: &str| u32::try_from(content[name].as_u64()?).ok();
         if content["type"] != STREAM_TYPE {
             return None;
@@ -152,7 +155,7 @@ impl Transport for WebTransport {
                     Err(error) => Some((Err(lost(error.to_string())), None)),
                 }
             });
-            Ok(Opened { size, mime_type, bytes: bytes.boxed() })
+            Ok(ContentStream { size, mime_type, bytes: bytes.boxed() })
         }))
     }
 

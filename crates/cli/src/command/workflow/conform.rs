@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use mcp_flow::client::neutral;
+use mcp_flow::client::sanitize;
 use serde_json::{Value, json};
 
 use crate::terminal::output::print;
@@ -300,7 +300,7 @@ impl Server {
     fn next(&mut self) -> anyhow::Result<Value> {
         let line = self.lines.recv_timeout(TIMEOUT).context("the server does not respond")?;
         serde_json::from_str(&line).with_context(|| {
-            format!("the server sent invalid JSON: {:?}", neutral::shorten(&line, 200))
+            format!("the server sent invalid JSON: {:?}", sanitize::shorten(&line, 200))
         })
     }
 
@@ -310,7 +310,7 @@ impl Server {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request.to_string())?;
         let reply = self.next()?;
-        let shown = || neutral::shorten(&reply.to_string(), 200);
+        let shown = || sanitize::shorten(&reply.to_string(), 200);
         anyhow::ensure!(reply["id"] == id, "the response to request {id} is {}", shown());
         Ok(reply)
     }

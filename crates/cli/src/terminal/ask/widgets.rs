@@ -7,7 +7,7 @@ use inquire::list_option::ListOption;
 use inquire::ui::RenderConfig;
 use inquire::validator::{ErrorMessage, Validation};
 use inquire::{Confirm, DateSelect, InquireError, MultiSelect, Select, Text};
-use mcp_flow::client::neutral::shorten;
+use mcp_flow::client::sanitize::shorten;
 use mcp_flow::session::InvalidAnswer;
 use mcp_flow::session::prompt::ChoiceOption;
 use serde_json::Value;
