@@ -92,13 +92,14 @@ pub(crate) struct LogOptions {
     ///
     /// `info` logs every call; `trace` adds the beginning of every message.
     #[arg(id = "log_level", long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
+    #[arg(value_name = "LEVEL")]
     #[arg(help_heading = "Logging")]
     pub(crate) level: Option<LogLevel>,
 
     /// Log format [default: text]
     // Commands have a `--format` of their own, so the id differs.
     #[arg(id = "log_format", long = "log-format", global = true, help_heading = "Logging")]
-    #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT")]
+    #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) format: Option<LogFormat>,
 }
 

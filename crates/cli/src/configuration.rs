@@ -33,7 +33,7 @@ pub(crate) use limits::LimitsSection;
 pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
 pub(crate) use problems::{Problems, json_problem, nearest};
-pub(crate) use serve::{ServeSection, origin};
+pub(crate) use serve::{ServeSection, origin, socket_address};
 pub(crate) use servers::ClientConfiguration;
 pub(crate) use sessions::SessionsSection;
 pub(crate) use signing::SigningSection;

@@ -146,15 +146,15 @@ impl ConnectOptions {
 
 /// Trust in the server's certificate.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "TLS")]
 pub(crate) struct TlsOptions {
     /// Trust the server certificate with this SHA-256 fingerprint, as `mcp-flow serve` prints it
     #[arg(long, value_name = "HEX", value_parser = certificate_hash, global = true)]
+    #[arg(help_heading = "TLS")]
     certificate_hash: Option<String>,
 
     /// Trust only the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "certificate_hash", global = true)]
-    #[arg(alias = "issuers")]
+    #[arg(alias = "issuers", help_heading = "TLS")]
     ca_file: Option<PathBuf>,
 }
 

@@ -64,11 +64,8 @@ fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
         None => text.to_owned(),
     };
     serde_json::from_str(&read).map_err(|error| {
-        usage(format!(
-            "--json: expected a JSON object such as {{\"a\": 2}}, {}",
-            json_problem(&error)
-        ))
-        .into()
+        usage(format!("--json: {}; pass an object such as {{\"a\": 2}}", json_problem(&error)))
+            .into()
     })
 }
 
@@ -158,7 +155,7 @@ mod tests {
             (None, &["b=1"], Err("unknown argument b; this takes a, text")),
             (None, &["hello"], Err("KEY=VALUE")),
             (None, &["=1"], Err("KEY=VALUE")),
-            (Some("[]"), &[], Err("expected a JSON object")),
+            (Some("[]"), &[], Err("pass an object")),
             (Some("{\"a\": }"), &[], Err("line 1, column 7")),
             (Some("@/nowhere/at/all"), &[], Err("/nowhere/at/all")),
         ] {

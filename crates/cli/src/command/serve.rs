@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::arguments::LogOptions;
-use crate::configuration::{File, ServeSection, origin};
+use crate::configuration::{File, ServeSection, origin, socket_address};
 use crate::log;
 use crate::server::metrics::{held_bytes, session_counts};
 use crate::server::offer::{Exposure, OfferOptions};
@@ -34,7 +34,7 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 
     /// Address to listen on; port 0 selects a free one [default: 127.0.0.1:4433]
-    #[arg(long, value_name = "ADDRESS", help_heading = "Network")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Network", value_parser = socket_address)]
     listen: Option<SocketAddr>,
 
     /// Print all endpoints as one line of JSON when ready
@@ -85,7 +85,7 @@ pub(crate) struct Serve {
     no_webtransport: bool,
 
     /// Also serve newline-delimited JSON on this TCP address
-    #[arg(long, value_name = "ADDRESS", help_heading = "Network")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Network", value_parser = socket_address)]
     tcp: Option<SocketAddr>,
 
     /// Also serve newline-delimited JSON on a Unix socket at this path

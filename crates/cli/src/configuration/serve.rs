@@ -94,6 +94,11 @@ impl ServeSection {
     }
 }
 
+/// Parses a socket address.
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "use IP:PORT, for example 127.0.0.1:4433".to_owned())
+}
+
 /// Parses an origin in the form that browsers send, since no other would ever match.
 pub(crate) fn origin(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));

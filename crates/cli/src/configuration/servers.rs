@@ -172,14 +172,19 @@ fn parse(text: &str) -> Result<File, String> {
     let Some(name) = names.into_iter().find(|name| file.get(*name).is_some()) else {
         return Ok(File::default());
     };
-    let mut servers = file[name].take();
-    // Other hosts have more keys than are used here.
-    for entry in servers.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
-        if let Value::Object(members) = entry {
-            members.retain(|name, _| KNOWN.contains(&name.as_str()));
+    let Value::Object(servers) = file[name].take() else {
+        return Err(format!("`{name}` must be an object from name to server"));
+    };
+    let servers = servers.into_iter().map(|(server, mut entry)| {
+        // Other hosts have more keys than are used here.
+        if let Value::Object(members) = &mut entry {
+            members.retain(|key, _| KNOWN.contains(&key.as_str()));
         }
-    }
-    let servers = serde_json::from_value(servers).map_err(|error| json_problem(&error))?;
+        let entry = serde_json::from_value(entry)
+            .map_err(|error| format!("`{name}.{server}`: {}", json_problem(&error)))?;
+        Ok((server, entry))
+    });
+    let servers = servers.collect::<Result<_, String>>()?;
     Ok(File { servers, ..File::default() })
 }
 

@@ -25,12 +25,12 @@ use crate::server::workflows::WorkflowOptions;
 /// Options of `serve` and `stdio` for what they offer.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct OfferOptions {
-    /// Maximum number of concurrent calls per client
+    /// Maximum number of concurrent calls per client [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     #[arg(help_heading = "Protocol")]
     max_concurrency: Option<u32>,
 
-    /// Style of tool names in lists; tools can be called by both [default: dotted]
+    /// Style of tool names in lists; tools can be called in both styles [default: dotted]
     #[arg(long, value_enum, value_name = "STYLE", help_heading = "Protocol")]
     tool_names: Option<ToolNameStyle>,
 

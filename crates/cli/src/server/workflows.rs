@@ -26,17 +26,18 @@ pub(crate) struct WorkflowDirectories {
 
 /// Workflow options.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Workflows")]
 pub(crate) struct WorkflowOptions {
     #[command(flatten)]
     directories: WorkflowDirectories,
 
     /// Days to keep the outputs of a run after its end [default: 30]
     #[arg(long = "run-retention-days", alias = "keep-runs", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(help_heading = "Workflows")]
     run_retention_days: Option<u32>,
 
     /// Form of errors for unknown workflows and steps in tools/call
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    #[arg(help_heading = "Workflows")]
     tool_errors: ToolErrorForm,
 
     /// Tools that can also be called as JSON-RPC methods, as in {"method": "workflow_list"}
@@ -44,6 +45,7 @@ pub(crate) struct WorkflowOptions {
     /// The params are the arguments, the result is the tool's output, and a failure is an error.
     /// Permissions, validation, audit and metrics are those of tools/call.
     #[arg(long, value_enum, default_value_t, value_name = "TOOLS")]
+    #[arg(help_heading = "Workflows")]
     direct_methods: DirectMethods,
 }
 

@@ -69,7 +69,7 @@ impl UserInput {
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         let answers: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
             let message = format!(
-                "{}: expected a JSON object such as {{\"name\": \"Ada\"}}, {}",
+                "{}: {}; the file must contain an object such as {{\"name\": \"Ada\"}}",
                 path.display(),
                 json_problem(&error)
             );
