@@ -247,7 +247,7 @@ impl RpcError {
     }
 
     /// Returns the time after which a retry may succeed, if known.
-    pub fn wait(&self) -> Option<Duration> {
+    pub fn retry_delay(&self) -> Option<Duration> {
         self.parts.data.get(RETRY_AFTER)?.as_u64().map(Duration::from_millis)
     }
 

@@ -30,6 +30,11 @@ impl DrainGroup {
         });
     }
 
+    /// Returns the number of running tasks.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Returns the token that is cancelled when draining starts: nothing new begins, and running
     /// calls may finish.
     pub fn draining(&self) -> &CancellationToken {

@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use mcp_flow_server::drain::DrainGroup;
 use mcp_flow_server::{ConnectionInfo, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::lines;
 
@@ -67,10 +66,10 @@ impl Bound {
         }
     }
 
-    /// Serves connections until `stop` completes, then drains: running calls may finish within their
+    /// Serves clients until `stop` completes, then drains: running calls may finish within their
     /// time limit.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
-        let connections = Connections::default();
+        let tasks = DrainGroup::default();
         let mut stop = pin!(stop);
         loop {
             let accepted = async {
@@ -91,11 +90,11 @@ impl Bound {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok(_) if connections.tasks.len() >= self.connections => {
+                Ok(_) if tasks.task_count() >= self.connections => {
                     tracing::warn!("connection rejected: too many are open");
                 }
-                Ok(Accepted::Tcp(stream)) => connections.add(server, "tcp", stream),
-                Ok(Accepted::Unix(stream)) => connections.add(server, "unix", stream),
+                Ok(Accepted::Tcp(stream)) => spawn_connection(&tasks, server, "tcp", stream),
+                Ok(Accepted::Unix(stream)) => spawn_connection(&tasks, server, "unix", stream),
                 Err(error) => {
                     // The usual cause is too many open files, some of which will be closed soon.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -104,7 +103,7 @@ impl Bound {
             }
         }
         drop(self.listener);
-        connections.drain().await;
+        tasks.drain(server.limits().drain_time + DELIVERY_TIME).await;
     }
 }
 
@@ -113,39 +112,23 @@ enum Accepted {
     Unix(UnixStream),
 }
 
-/// The open connections.
-#[derive(Default)]
-struct Connections {
-    tasks: TaskTracker,
-    draining: CancellationToken,
-}
-
-impl Connections {
-    /// Serves one client in a task of its own.
-    fn add(
-        &self,
-        server: &Server,
-        transport: &'static str,
-        stream: impl AsyncRead + AsyncWrite + Send + 'static,
-    ) {
-        let Ok(connection) = server.connect(ConnectionInfo::new(transport)) else { return };
-        let draining = self.draining.clone();
-        self.tasks.spawn(async move {
-            let (reader, writer) = tokio::io::split(stream);
-            let ended = lines::drive(&connection, reader, writer, draining.cancelled()).await;
-            if let Err(error) = ended {
-                tracing::debug!(%error, "connection lost");
-            }
-            connection.close().await;
-        });
-    }
-
-    /// Drains all connections. Each connection bounds the time this takes.
-    async fn drain(self) {
-        self.draining.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
+/// Serves one client in a task of its own.
+fn spawn_connection(
+    tasks: &DrainGroup,
+    server: &Server,
+    transport: &'static str,
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+) {
+    let Ok(connection) = server.connect(ConnectionInfo::new(transport)) else { return };
+    let draining = tasks.draining().clone();
+    tasks.spawn(async move {
+        let (reader, writer) = tokio::io::split(stream);
+        let ended = lines::drive(&connection, reader, writer, draining.cancelled()).await;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection lost");
+        }
+        connection.close().await;
+    });
 }
 
 /// The file of a Unix socket, removed on drop.
@@ -176,3 +159,6 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     }
 }
+
+/// Additional time for clients to read the last messages.
+const DELIVERY_TIME: Duration = Duration::from_secs(10);

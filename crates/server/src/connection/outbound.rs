@@ -45,7 +45,7 @@ pub(crate) struct Hint {
 impl Hint {
     pub(crate) fn of_error(error: &RpcError, revision: Revision) -> Self {
         let code = error.wire(revision).code();
-        let last = LastError { code, name: error.name(), retry_after: error.wait() };
+        let last = LastError { code, name: error.name(), retry_after: error.retry_delay() };
         Self { size: 0, error: Some(last) }
     }
 }
