@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use mcp_flow_proto::text::prefix;
+
 /// Sanitizes text: keeps line feeds and tabs, and replaces control and invisible characters with
 /// visible ones.
 ///
@@ -43,14 +45,9 @@ pub fn line(untrusted: &str) -> Cow<'_, str> {
 /// ```
 pub fn shorten(untrusted: &str, most: usize) -> String {
     // Only the part that is shown is sanitized; the rest may be megabytes.
-    let end = untrusted.char_indices().nth(most).map(|(end, _)| end);
-    match end {
-        None => line(untrusted).into_owned(),
-        Some(_) => {
-            let kept =
-                untrusted.char_indices().nth(most.saturating_sub(1)).map_or(0, |(end, _)| end);
-            format!("{}…", line(&untrusted[..kept]))
-        }
+    match prefix(untrusted, most) {
+        whole if whole.len() == untrusted.len() => line(whole).into_owned(),
+        _ => format!("{}…", line(prefix(untrusted, most.saturating_sub(1)))),
     }
 }
 

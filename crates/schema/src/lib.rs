@@ -3,7 +3,7 @@
 //! Nearly all schemas of tools are derived from Rust types and use few keywords. The built-in check
 //! handles those: it accepts most arguments without decoding them, and explains violations. The
 //! feature `complete` adds the jsonschema crate for every other schema; without it, such a schema
-//! is rejected when it is compiled. It also adds [`UntrustedSchema`], for schemas of peers and of
+//! is rejected when it is compiled. It also adds `UntrustedSchema`, for schemas of peers and of
 //! files.
 
 mod cache;
