@@ -116,7 +116,7 @@ mod tests {
             (Format::Yaml, "a: 1\n---\nb: 2\n", 2, "one document"),
             (Format::Yaml, "a: *x\n", 1, ""),
             (Format::Yaml, "a: &x [*x]\n", 1, "itself"),
-            (Format::Yaml, "[a]: 1\n", 1, "text"),
+            (Format::Yaml, "[a]: 1\n", 1, "must be a string"),
             (Format::Yaml, "a: !secret x\n", 1, "tag"),
             (Format::Yaml, "", 1, "empty"),
         ] {

@@ -75,7 +75,7 @@ fn read_rounds(value: &Value, location: Location<'_>, problems: &Problems) -> Op
         fields.require(needed);
         for other in ["condition", "count", "items"] {
             if other != needed && fields.get(other).is_some() {
-                fields.note(other, format!("`{other}` cannot be used in a loop over `{needed}`"));
+                fields.note(other, format!("`{other}` does not apply to a loop over `{needed}`"));
             }
         }
     }
