@@ -4,7 +4,8 @@
 //!
 //! `MCP_CONFORMANCE_CONTEXT` may name the tools to call and their arguments; otherwise every tool is
 //! called with generated arguments. For a server that requires authentication, the client uses the
-//! credentials of the context or an OAuth login without a browser (`login`).
+//! credentials of the context or an OAuth login without a browser (`login`). Skills are listed, and
+//! loaded unless the scenario in `MCP_CONFORMANCE_SCENARIO` is about not doing so.
 
 mod login;
 
@@ -14,6 +15,7 @@ use mcp_flow::client::approval::{Approver, Policies, Policy, PolicyHost, PolicyT
 use mcp_flow::client::host::{ElicitAnswer, Elicitation, ServerIdentity};
 use mcp_flow::client::{Client, Error, HttpOptions, connector};
 use mcp_flow::model::{ElicitationCapability, Root, ToolDefinition};
+use mcp_flow::skills::{ClientSkills, EXTENSION};
 use serde_json::{Map, Value, json};
 
 type Answer<'a> = std::pin::Pin<Box<dyn Future<Output = ElicitAnswer> + Send + 'a>>;
@@ -46,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::builder().host(guard).connect_by(connector).await?;
     let outcome = everything(&client).await;
     client.close().await;
-    Ok(outcome?)
+    outcome
 }
 
 /// Reads the context of the scenario.
@@ -55,7 +57,7 @@ fn context() -> Value {
     serde_json::from_str(&context).unwrap_or_default()
 }
 
-async fn everything(client: &Client) -> Result<(), Error> {
+async fn everything(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
     let tools = client.tools().all().await?;
     let capabilities = client.server().await?.capabilities.clone();
     match context().get("toolCalls").and_then(Value::as_array) {
@@ -71,7 +73,7 @@ async fn everything(client: &Client) -> Result<(), Error> {
                 match called.await {
                     // The server need not accept generated arguments.
                     Ok(_) | Err(Error::Server(_)) => {}
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.into()),
                 }
             }
         }
@@ -85,6 +87,25 @@ async fn everything(client: &Client) -> Result<(), Error> {
         for prompt in client.prompts().all().await? {
             let arguments = prompt.arguments.iter().map(|argument| (&*argument.name, "x"));
             client.get_prompt(&prompt.name, arguments).await?;
+        }
+    }
+    if capabilities.extensions.contains_key(EXTENSION) {
+        skills(client).await?;
+    }
+    Ok(())
+}
+
+/// Lists all skills, and reads all files of each. One that is not as promised ends the program before
+/// another file is read.
+async fn skills(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    let entries = client.skills().await?;
+    if std::env::var("MCP_CONFORMANCE_SCENARIO").is_ok_and(|name| name.ends_with("no-prefetch")) {
+        return Ok(());
+    }
+    for entry in entries {
+        let skill = client.load_skill(entry).await?;
+        for file in skill.entry().files.iter().flatten() {
+            skill.read(&file.uri).await?;
         }
     }
     Ok(())

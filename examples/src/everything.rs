@@ -13,6 +13,7 @@
 //! | [`prompts`] | `prompts-list`, `prompts-get-simple`, `-with-args`, `-embedded-resource`, `-with-image`, `completion-complete` |
 //! | [`client_requests`] | `tools-call-sampling`, `tools-call-elicitation`, `elicitation-sep1034-defaults`, `elicitation-sep1330-enums`; undeclared capabilities in `server-stateless` |
 //! | [`rounds`] | `input-required-result-*` |
+//! | [`skills`] | `sep-2640-skills-enumeration`, `-manifest`, `-directory` |
 
 pub mod client_requests;
 pub mod content;
@@ -21,7 +22,9 @@ pub mod resources;
 pub mod rounds;
 pub mod running;
 pub mod schemas;
+pub mod skills;
 
+use mcp_flow::skills::ServeSkills;
 use mcp_flow::{Server, ServerBuilder};
 
 /// Builds the server. The caller chooses the transport.
@@ -34,5 +37,6 @@ pub fn server() -> ServerBuilder {
         .tools((content::tools(), schemas::tools(), running::tools()))
         .tools((client_requests::tools(), rounds::tools()))
         .resources(resources::resources())
+        .skills(skills::skills())
         .prompts((prompts::prompts(), rounds::prompt()))
 }

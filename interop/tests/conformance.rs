@@ -7,8 +7,7 @@ use interop::{everything, node, run, start};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// MCP-006, MCP-016, MCP-020, MCP-049: all scenarios of the first suites. Tasks and skills are
-/// extensions and not among them.
+/// MCP-006, MCP-016, MCP-020, MCP-049: all scenarios of the first suites, without extensions.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed() {
     check("conformance-0.1", "2025-06-18", 26).await;
@@ -28,13 +27,28 @@ async fn the_suite_of_2026_is_passed_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", 40).await;
 }
 
+/// The scenarios of the skills extension, which belong to no revision.
+#[tokio::test]
+async fn the_skills_extension_is_passed() {
+    for scenario in ["enumeration", "manifest", "directory"] {
+        let scenario = format!("sep-2640-skills-{scenario}");
+        run_suite("conformance-0.2", &scenario, &["--scenario", &scenario], 1).await;
+    }
+}
+
 /// Runs all scenarios of a revision. A warning or a skipped check is a failure too, and so is a
 /// suite with fewer scenarios than expected.
 async fn check(suite: &str, revision: &str, scenarios: usize) {
-    let folder = Folder::new(&format!("{suite}-{revision}"));
+    let chosen = ["--suite", "all", "--spec-version", revision];
+    run_suite(suite, revision, &chosen, scenarios).await;
+}
+
+/// Runs the scenarios that arguments choose.
+async fn run_suite(suite: &str, name: &str, chosen: &[&str], scenarios: usize) {
+    let folder = Folder::new(&format!("{suite}-{name}"));
     let (_program, url) = start(Command::new(everything()).args(["--listen", "127.0.0.1:0"])).await;
     let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
-    command.args(["server", "--suite", "all", "--spec-version", revision, "--url", url.trim()]);
+    command.arg("server").args(chosen).args(["--url", url.trim()]);
     let outcome = run(command.arg("--output-dir").arg(&folder.0)).await;
     let ran: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap()).collect();
     assert!(ran.len() >= scenarios, "{} of {scenarios} ran: {outcome:#?}", ran.len());
@@ -44,11 +58,11 @@ async fn check(suite: &str, revision: &str, scenarios: usize) {
         let checks: Vec<Value> = serde_json::from_slice(&checks).unwrap();
         let is_good = |check: &&Value| matches!(check["status"].as_str(), Some("SUCCESS" | "INFO"));
         for check in checks.iter().filter(|check| !is_good(check)) {
-            let name = scenario.file_name().into_string().unwrap();
-            writeln!(faults, "{name}: {check:#}").unwrap();
+            let scenario = scenario.file_name().into_string().unwrap();
+            writeln!(faults, "{scenario}: {check:#}").unwrap();
         }
     }
-    assert!(faults.is_empty(), "{suite} at {revision}:\n{faults}");
+    assert!(faults.is_empty(), "{suite} at {name}:\n{faults}");
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 

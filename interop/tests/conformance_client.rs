@@ -45,6 +45,12 @@ async fn the_suite_of_2026_is_passed_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", &scenarios).await;
 }
 
+/// Skills are listed without reading a file, and verified when they are read.
+#[tokio::test]
+async fn the_skills_extension_is_passed() {
+    check("conformance-0.2", EXTENSION, &SKILLS).await;
+}
+
 /// MCP-089: all authorization scenarios of the first suite.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed_with_authorization() {
@@ -121,6 +127,14 @@ const AUTH_NEWEST: [&str; 8] = [
 
 /// Revision name of extensions.
 const EXTENSION: &str = "extension";
+
+/// Scenarios of the skills extension.
+const SKILLS: [&str; 4] = [
+    "sep-2640-client-no-prefetch",
+    "sep-2640-client-verify-digest",
+    "sep-2640-client-verify-size",
+    "sep-2640-client-verify-frontmatter",
+];
 
 /// Extension for client credentials.
 const AUTH_PROGRAM: [&str; 2] = ["auth/client-credentials-jwt", "auth/client-credentials-basic"];

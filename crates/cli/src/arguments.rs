@@ -19,6 +19,7 @@ use crate::command::prompt::Prompt;
 use crate::command::read::{Read, Watch};
 use crate::command::serve::Serve;
 use crate::command::sessions::Sessions;
+use crate::command::skills::Skills;
 use crate::command::stdio::Stdio;
 use crate::command::workflow::Workflow;
 
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Resources(Resources),
     Prompts(Prompts),
     Call(Call),
+    Skills(Skills),
     Read(Read),
     Watch(Watch),
     Prompt(Prompt),

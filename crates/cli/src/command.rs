@@ -12,6 +12,7 @@ pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod serve;
 pub(crate) mod sessions;
+pub(crate) mod skills;
 pub(crate) mod stdio;
 pub(crate) mod workflow;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Resources(resources) => resources.run(),
         Command::Prompts(prompts) => prompts.run(),
         Command::Call(call) => call.run(),
+        Command::Skills(skills) => skills.run(),
         Command::Read(read) => read.run(),
         Command::Watch(watch) => watch.run(),
         Command::Prompt(prompt) => prompt.run(),

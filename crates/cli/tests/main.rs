@@ -14,6 +14,7 @@ mod login;
 mod observed;
 mod serve;
 mod signed;
+mod skills;
 mod soak;
 mod stdio;
 mod support;

@@ -33,6 +33,9 @@ pub mod dynamic_tools {}
 #[doc = include_str!("../guide/resources.md")]
 pub mod resources {}
 
+#[doc = include_str!("../guide/skills.md")]
+pub mod skills {}
+
 #[doc = include_str!("../guide/tool_builder.md")]
 pub mod tool_builder {}
 

@@ -15,6 +15,8 @@ use crate::server::store::StoreUrl;
 pub(crate) struct OfferSection {
     /// Directories whose files are served as resources and with the tool `read_file`.
     pub(crate) roots: Vec<PathBuf>,
+    /// Directories of skills, with one subdirectory and `SKILL.md` each.
+    pub(crate) skills: Vec<PathBuf>,
     /// Directories of workflow files besides the default ones; later ones take precedence.
     pub(crate) workflows: Vec<PathBuf>,
     /// Session store: `redb:PATH`, or `memory:` to lose sessions on exit.
@@ -48,6 +50,7 @@ impl Default for OfferSection {
     fn default() -> Self {
         Self {
             roots: Vec::new(),
+            skills: Vec::new(),
             workflows: Vec::new(),
             store: None,
             stateless: false,
@@ -76,7 +79,8 @@ impl OfferSection {
             Some(StoreUrl::Redb(path)) => Some(path),
             _ => None,
         };
-        let paths = self.roots.iter_mut().chain(&mut self.workflows).chain(store);
+        let paths =
+            self.roots.iter_mut().chain(&mut self.skills).chain(&mut self.workflows).chain(store);
         paths.for_each(|path| resolve_path(path, folder));
     }
 }

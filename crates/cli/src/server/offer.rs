@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use mcp_flow::engine::{self, Rate};
 use mcp_flow::files::{Roots, ServeFiles};
 use mcp_flow::session::Store;
+use mcp_flow::skills::{ServeSkills, Skills};
 use mcp_flow::workflow::{DefinitionForm, LookupTools, SERVER_VERSION};
 use mcp_flow::{
     ContentForm, Dialect, Interaction, Limits, Revision, Server, ServerBuilder, ToolNames,
@@ -41,6 +42,10 @@ pub(crate) struct OfferOptions {
     /// Serve the files in this directory as resources and with the tool read_file; may be repeated
     #[arg(long = "root", value_name = "DIR", help_heading = "Content")]
     roots: Vec<PathBuf>,
+
+    /// Serve the skills in this directory, one subdirectory with a SKILL.md each; may be repeated
+    #[arg(long = "skills", value_name = "DIR", help_heading = "Content")]
+    skills: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) workflows: WorkflowOptions,
@@ -134,6 +139,7 @@ impl OfferOptions {
     pub(crate) fn or(mut self, file: OfferSection, times: SessionsSection) -> Self {
         self.times = times;
         self.roots.extend(file.roots);
+        self.skills.extend(file.skills);
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
         self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
@@ -178,6 +184,7 @@ impl OfferOptions {
     ) -> anyhow::Result<OfferedServer> {
         let workflows = self.workflows.tools(DefinitionForm::Standard)?;
         let server = self.workflows.add_direct_methods(workflows.add_to(self.builder(limits)?));
+        let server = server.skills(self.skills(&workflows)?);
         let server = server.versions(VersionPolicy::Negotiate { minimum: self.minimum_version });
         self.add_flows(server, workflows, exposure)
     }
@@ -195,6 +202,16 @@ impl OfferOptions {
         let server = self.workflows.add_direct_methods(workflows.add_to(server));
         let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
         Ok((server, workflows))
+    }
+
+    /// Collects the skills: those of directories, and every workflow if the server enforces its runs.
+    fn skills(&self, workflows: &LookupTools) -> anyhow::Result<Skills> {
+        let mut skills = Skills::new();
+        for directory in &self.skills {
+            skills = skills.directory(directory)?;
+        }
+        let enforces_runs = !self.stateless && !self.no_interaction;
+        Ok(if enforces_runs { skills.workflows(workflows.library().clone()) } else { skills })
     }
 
     fn builder(&self, limits: Limits) -> anyhow::Result<ServerBuilder> {
