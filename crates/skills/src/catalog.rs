@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use mcp_flow_proto::model::{Description, ResourceDefinition};
 use mcp_flow_workflow::{Library, Workflow};
@@ -89,35 +89,43 @@ impl fmt::Display for LeftOut {
 pub(crate) struct Catalog {
     sources: Skills,
     current: RwLock<Arc<Snapshot>>,
+    /// Held by who makes the next snapshot, so that none is made of an outdated one.
+    update: Mutex<()>,
 }
 
 impl Catalog {
     /// Reads all skills. Blocks for as long as the file system does.
     pub(crate) fn open(sources: Skills) -> Self {
         let snapshot = Snapshot::read(&sources);
-        Self { sources, current: RwLock::new(Arc::new(snapshot)) }
+        Self { sources, current: RwLock::new(Arc::new(snapshot)), update: Mutex::new(()) }
     }
 
     /// Returns all skills as they are now. What is in directories is as it was read last; workflows
     /// are those the library has.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let workflows = self.sources.workflow_list();
-        if is_same(&workflows, &current.workflows) {
+        let current = self.current();
+        if is_same(&self.sources.workflow_list(), &current.workflows) {
             return current;
         }
-        self.replace(Snapshot::build(current.stored.clone(), workflows))
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.current().stored.clone();
+        self.replace(Snapshot::build(stored, self.sources.workflow_list()))
     }
 
     /// Reads the directories again, and returns what was there before and what is there now.
     pub(crate) fn reload(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
-        let before = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.current();
         let now = self.replace(Snapshot::read(&self.sources));
         (before, now)
     }
 
     pub(crate) fn directories(&self) -> &[PathBuf] {
         &self.sources.directories
+    }
+
+    fn current(&self) -> Arc<Snapshot> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn replace(&self, snapshot: Snapshot) -> Arc<Snapshot> {
