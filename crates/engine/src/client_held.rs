@@ -278,8 +278,8 @@ impl ClientHeldSessions {
         Ok(session)
     }
 
-    /// Waits until the flow asks or ends, since a token cannot hold a running step. A timeout changes
-    /// nothing: the client still has its token (C-41).
+    /// Waits until the flow asks or ends, since a token cannot hold a running step. A timeout
+    /// changes nothing: the client still has its token (C-41).
     async fn wait_settled(
         &self,
         engine: &Engine,

@@ -7,7 +7,8 @@ use mcp_flow_session::Timestamp;
 
 /// Source of the current time; tests use one they can set.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// Returns the wall-clock time. It may jump in either direction; sessions never go back in time.
+    /// Returns the wall-clock time. It may jump in either direction; sessions never go back in
+    /// time.
     fn now(&self) -> Timestamp;
 }
 

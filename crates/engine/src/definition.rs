@@ -94,8 +94,8 @@ impl Definition {
         self
     }
 
-    /// Removes the inactivity timeout and the limit on the duration of sessions, for work that takes
-    /// weeks (C-11). A start can still set an inactivity timeout.
+    /// Removes the inactivity timeout and the limit on the duration of sessions, for work that
+    /// takes weeks (C-11). A start can still set an inactivity timeout.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
         self.no_timeout = true;
@@ -119,8 +119,8 @@ impl Definition {
         self
     }
 
-    /// Sets how long a session is retained after any ending, together with the data gathered so far:
-    /// work that was done is not lost with a cancelled session (C-11).
+    /// Sets how long a session is retained after any ending, together with the data gathered so
+    /// far: work that was done is not lost with a cancelled session (C-11).
     #[must_use]
     pub fn retention_with_data(mut self, duration: Duration) -> Self {
         (self.retention, self.keeps_data) = (Some(duration), true);
@@ -183,8 +183,8 @@ impl Definition {
         self.operation
     }
 
-    /// Validates the values given for declared questions. Empty ones are left to the question, which
-    /// may have a default.
+    /// Validates the values given for declared questions. Empty ones are left to the question,
+    /// which may have a default.
     pub(crate) fn check_given(&self, params: &Map<String, Value>) -> Result<(), EngineError> {
         for (key, prompt) in &self.questions {
             if let Some(value) = params.get(key).filter(|value| !is_empty(value))

@@ -180,8 +180,9 @@ impl Engine {
         Ok(self.inner.hub.subscribe(id, &session, self.warning_lead(session.started.inactivity)))
     }
 
-    /// Sends the expiry notices of a session to a channel that many sessions share, which is cheaper
-    /// than a subscription for each. Only sessions with an inactivity timeout are warned of.
+    /// Sends the expiry notices of a session to a channel that many sessions share, which is
+    /// cheaper than a subscription for each. Only sessions with an inactivity timeout are warned
+    /// of.
     pub fn watch_expiry(&self, view: &View, notices: &ExpirySender) {
         if let (Some(at), Some(_)) = (view.deadline, view.inactivity) {
             self.inner.hub.watch_expiry(view.id, at, self.warning_lead(view.inactivity), notices);
@@ -240,8 +241,8 @@ impl Engine {
         Ok(self.inner.store.list(filter, page).await?)
     }
 
-    /// Counts the sessions of all owners by phase. Maintenance removes expired sessions from the count
-    /// (INT-074).
+    /// Counts the sessions of all owners by phase. Maintenance removes expired sessions from the
+    /// count (INT-074).
     pub async fn census(&self) -> Result<Census, EngineError> {
         Ok(self.inner.store.census().await?)
     }

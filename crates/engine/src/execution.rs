@@ -225,7 +225,8 @@ impl Execution {
         Poll::Pending
     }
 
-    /// Returns the recorded outcome of the next step of this key, or else its number, counted from 1.
+    /// Returns the recorded outcome of the next step of this key, or else its number, counted from
+    /// 1.
     pub(crate) fn recorded_step(&self, key: &str) -> Result<StepOutcome, u32> {
         let mut state = self.lock();
         let number = state.occurrences.entry_ref(key).or_insert(0);

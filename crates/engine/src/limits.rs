@@ -10,7 +10,8 @@ use mcp_flow_session::session::Bounds;
 pub struct SessionLimits {
     /// Bounds on the size of one session.
     pub bounds: Bounds,
-    /// Inactivity timeout of sessions whose start and flow set none. Defaults to 5 minutes (INT-071).
+    /// Inactivity timeout of sessions whose start and flow set none. Defaults to 5 minutes
+    /// (INT-071).
     pub inactivity: Option<Duration>,
     /// Longest inactivity timeout a start may set; longer ones are capped (INT-023). Defaults to a
     /// day.
@@ -19,8 +20,8 @@ pub struct SessionLimits {
     pub duration: Option<Duration>,
     /// Timeout of one operation of a flow. Defaults to 5 minutes (INT-083).
     pub operation: Duration,
-    /// Time between the expiry warning and the deadline, at most a quarter of the inactivity timeout.
-    /// Defaults to a minute (INT-073).
+    /// Time between the expiry warning and the deadline, at most a quarter of the inactivity
+    /// timeout. Defaults to a minute (INT-073).
     pub warning: Duration,
     /// Most live sessions of one owner. Defaults to 1,000 (INT-108).
     pub sessions_per_owner: usize,

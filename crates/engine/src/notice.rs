@@ -28,8 +28,8 @@ pub enum Notice {
     Expiring {
         /// Time at which it expires.
         at: Timestamp,
-        /// Milliseconds until then. Zero only on an [`ExpirySender`], for a session that is past its
-        /// deadline and was not expired by this engine: another process has changed it.
+        /// Milliseconds until then. Zero only on an [`ExpirySender`], for a session that is past
+        /// its deadline and was not expired by this engine: another process has changed it.
         remaining: u64,
     },
     /// The session has ended.

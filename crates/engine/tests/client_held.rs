@@ -126,8 +126,8 @@ async fn a_rejected_request_can_be_repeated() {
     guarded.respond(&token, &me(), json!("Ada").into()).await.unwrap();
 }
 
-/// INT-133, C-43: a turn whose request was dropped is completed and recorded, so that the same token
-/// cannot run its steps again.
+/// INT-133, C-43: a turn whose request was dropped is completed and recorded, so that the same
+/// token cannot run its steps again.
 #[tokio::test]
 async fn a_turn_whose_caller_goes_away_is_recorded() {
     let (begun, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

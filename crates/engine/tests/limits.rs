@@ -92,8 +92,8 @@ async fn a_session_has_a_maximum_duration() {
     assert!(matches!(late, EngineError::Expired(Limit::Duration)), "{late:?}");
 }
 
-/// INT-022, INT-071, INT-109, C-57: the inactivity timeout is that of the client, else of the flow, else
-/// of the start, else of the engine; the maximum duration does not cap the timeout of a flow.
+/// INT-022, INT-071, INT-109, C-57: the inactivity timeout is that of the client, else of the flow,
+/// else of the start, else of the engine; the maximum duration does not cap the timeout of a flow.
 #[tokio::test]
 async fn the_most_specific_timeout_applies() {
     async fn approve(flow: Flow, _: NoParams) -> FlowResult<bool> {
@@ -248,8 +248,8 @@ async fn failed_starts_do_not_count_towards_the_quota() {
     engine.start(start("register")).await.unwrap();
 }
 
-/// INT-107: a burst above the rate is rejected with the time to wait; other sessions are not affected,
-/// and eviction does not reset the rate.
+/// INT-107: a burst above the rate is rejected with the time to wait; other sessions are not
+/// affected, and eviction does not reset the rate.
 #[tokio::test(start_paused = true)]
 async fn answers_are_rate_limited() {
     are_rate_limited(SessionLimits::default()).await;

@@ -33,8 +33,8 @@ async fn replaying_makes_no_difference() {
     assert_eq!(ends[0], ends[1]);
 }
 
-/// A process killed after any number of writes loses nothing it acknowledged, and the next one resumes;
-/// an answer that was lost has no effect.
+/// A process killed after any number of writes loses nothing it acknowledged, and the next one
+/// resumes; an answer that was lost has no effect.
 #[tokio::test]
 async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     let answers = [json!("Oslo"), json!("2099-01-01"), json!("Tent"), json!(2), json!(true)];

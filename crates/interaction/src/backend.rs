@@ -100,10 +100,8 @@ impl SessionBackend {
     ) -> Result<View, EngineError> {
         match (self, session) {
             (Self::Stored(engine), SessionRef::Id(id)) => engine.wait(*id, owner, timeout).await,
-            (Self::ClientHeld(sessions), SessionRef::Token(token)) => {
-                sessions.view(token, owner).await
-            }
-            _ => Err(EngineError::NotFound),
+            // The flow of a client-held session works only during a turn.
+            _ => self.view(session, owner).await,
         }
     }
 
@@ -112,7 +110,13 @@ impl SessionBackend {
         session: &SessionRef,
         owner: &Owner,
     ) -> Result<View, EngineError> {
-        self.wait(session, owner, Duration::ZERO).await
+        match (self, session) {
+            (Self::Stored(engine), SessionRef::Id(id)) => engine.view(*id, owner).await,
+            (Self::ClientHeld(sessions), SessionRef::Token(token)) => {
+                sessions.view(token, owner).await
+            }
+            _ => Err(EngineError::NotFound),
+        }
     }
 
     pub(crate) async fn inspect(

@@ -1,5 +1,5 @@
-//! The newest turn sent to the client of each session, so that an answer that names no turn does not
-//! answer a question its sender cannot know yet (INT-041).
+//! The newest turn sent to the client of each session, so that an answer that names no turn does
+//! not answer a question its sender cannot know yet (INT-041).
 
 use hashbrown::HashMap;
 use mcp_flow_engine::{SeenTurn, SessionStatus, View};
@@ -42,8 +42,8 @@ impl Interaction {
         }
     }
 
-    /// Returns the newest turn that the sender of a request can know. Must be called before the first
-    /// await of the request.
+    /// Returns the newest turn that the sender of a request can know. Must be called before the
+    /// first await of the request.
     pub(crate) fn seen_turn(&self, context: &Context, id: SessionId) -> Option<SeenTurn> {
         let received = context.received();
         let sessions = self.inner.delivered.sessions.lock();

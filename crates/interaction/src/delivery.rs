@@ -1,6 +1,7 @@
 //! Delivery of questions and results to clients: pushed by requests, or inline in results.
 //!
-//! A task pushes what follows a reply, and ends then: a session that waits for an answer has no task.
+//! A task pushes what follows a reply, and ends then: a session that waits for an answer has no
+//! task.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -127,8 +128,8 @@ impl Push {
                 Ok(SessionStatus::Working(_)) => {}
                 Err(_) => return,
             }
-            // Until something other than progress happens. Only the latest progress is sent, when the
-            // client has acknowledged the one before.
+            // Until something other than progress happens. Only the latest progress is sent, when
+            // the client has acknowledged the one before.
             loop {
                 tokio::select! {
                     biased;
@@ -184,7 +185,8 @@ impl Push {
         }
     }
 
-    /// Sends the result, unless the client completed the session early. Its reply is ignored (C-08).
+    /// Sends the result, unless the client completed the session early. Its reply is ignored
+    /// (C-08).
     async fn complete(&self, ended: &SessionEnded) {
         self.interaction.cancel_warning(self.id);
         if ended.finished_early {

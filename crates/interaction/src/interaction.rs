@@ -106,7 +106,8 @@ impl Interaction {
 
     /// Adds the methods, the flows as tools, and the declaration of both to a server.
     ///
-    /// Maintenance starts with the first connection; [`Engine::start_maintenance`] starts it before.
+    /// Maintenance starts with the first connection; [`Engine::start_maintenance`] starts it
+    /// before.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let engine = self.engine().clone();
         let server = methods::add_to(self, server)
@@ -230,8 +231,8 @@ impl InteractionBuilder {
     /// Stores no sessions: clients hold them in tokens signed with these keys (C-43).
     ///
     /// With a guard, old tokens are rejected; without it a session can be continued from any of its
-    /// tokens. Sessions survive as long as the keys: call [`in_memory`](Self::in_memory) after this if
-    /// those are lost with the process. A guard should live as long as the keys.
+    /// tokens. Sessions survive as long as the keys: call [`in_memory`](Self::in_memory) after this
+    /// if those are lost with the process. A guard should live as long as the keys.
     pub fn client_held(
         mut self,
         keys: KeyRing,
@@ -248,8 +249,8 @@ impl InteractionBuilder {
         self
     }
 
-    /// Sets how long `interaction.start` waits for the first question, and `interaction.continue` for
-    /// the next one. Defaults to 100 ms and 1 s.
+    /// Sets how long `interaction.start` waits for the first question, and `interaction.continue`
+    /// for the next one. Defaults to 100 ms and 1 s.
     pub fn response_timeouts(mut self, start: Duration, poll: Duration) -> Self {
         self.timeouts = ResponseTimeouts { start, poll };
         self
@@ -269,8 +270,8 @@ impl InteractionBuilder {
         self
     }
 
-    /// Disables interaction: `interaction.*` fails (C-44), and flows are plain tools that need every
-    /// value as an argument, whatever the client supports.
+    /// Disables interaction: `interaction.*` fails (C-44), and flows are plain tools that need
+    /// every value as an argument, whatever the client supports.
     pub fn disabled(mut self) -> Self {
         self.is_enabled = false;
         self

@@ -95,8 +95,8 @@ impl OfferedFlow {
         self
     }
 
-    /// Lists the key of a question as an optional argument, with the JSON Schema of its value. A key
-    /// that is listed already is not changed.
+    /// Lists the key of a question as an optional argument, with the JSON Schema of its value. A
+    /// key that is listed already is not changed.
     pub fn key(mut self, key: impl Into<String>, mut schema: Value) -> Self {
         // The type of choices, files and custom values is known when they are asked, but some hosts
         // reject arguments without a type.
@@ -118,15 +118,15 @@ impl OfferedFlow {
         self
     }
 
-    /// Declares a question: an invalid value for it is rejected at the start, however late it comes up
-    /// (INT-020).
+    /// Declares a question: an invalid value for it is rejected at the start, however late it comes
+    /// up (INT-020).
     pub fn question(mut self, key: impl Into<String>, question: &impl Question) -> Self {
         self.definition = self.definition.question(key, question);
         self
     }
 
-    /// Rejects arguments that are neither fields of the parameter type nor listed keys. For flows that
-    /// ask for nothing else.
+    /// Rejects arguments that are neither fields of the parameter type nor listed keys. For flows
+    /// that ask for nothing else.
     pub fn refuse_unknown_arguments(mut self) -> Self {
         self.refuses_unknown = true;
         self

@@ -23,7 +23,8 @@ use crate::interaction::{Interaction, owner};
 use form::Form;
 pub(crate) use output::Unanswered;
 
-/// Calls a flow: in rounds or by elicitation if the client supports it, else with the arguments only.
+/// Calls a flow: in rounds or by elicitation if the client supports it, else with the arguments
+/// only.
 pub(crate) async fn call(
     interaction: Interaction,
     flow: String,

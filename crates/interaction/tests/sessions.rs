@@ -49,8 +49,8 @@ async fn check_not_found(revision: Revision) {
     assert_eq!(state(&mut ada, &id).await["state"], "waiting_user");
 }
 
-/// INT-041, INT-068, INT-078, INT-106: of concurrent answers one is accepted, and a concurrent cancel
-/// ends the session without further messages.
+/// INT-041, INT-068, INT-078, INT-106: of concurrent answers one is accepted, and a concurrent
+/// cancel ends the session without further messages.
 #[tokio::test]
 async fn concurrent_answers_and_cancels_are_consistent() {
     for _ in 0..50 {
@@ -181,8 +181,8 @@ async fn limits_are_explained() {
     start(&mut peer, "simple").await;
 }
 
-/// INT-003, INT-094, INT-128 to INT-133, C-43: a token contains the session, is bound to its owner and
-/// cannot be modified; with a guard, only the newest one is accepted.
+/// INT-003, INT-094, INT-128 to INT-133, C-43: a token contains the session, is bound to its owner
+/// and cannot be modified; with a guard, only the newest one is accepted.
 #[tokio::test]
 async fn a_client_holds_its_session() {
     for guarded in [false, true] {
@@ -263,8 +263,8 @@ async fn a_token_is_rejected_for_another_session() {
     assert_eq!(answered["result"]["accepted"], true, "{answered}");
 }
 
-/// INT-080, INT-084, INT-086, INT-133: every method reports why a token is not accepted any more, with
-/// and without a guard.
+/// INT-080, INT-084, INT-086, INT-133: every method reports why a token is not accepted any more,
+/// with and without a guard.
 #[tokio::test]
 async fn rejections_of_tokens_are_explained() {
     for is_guarded in [false, true] {
@@ -329,8 +329,8 @@ async fn an_expired_session_looks_the_same_in_both_modes() {
     assert_eq!(told[0], told[1]);
 }
 
-/// INT-041, C-11: of two concurrent last answers one is rejected; a last answer repeated after its reply
-/// returns the same result.
+/// INT-041, C-11: of two concurrent last answers one is rejected; a last answer repeated after its
+/// reply returns the same result.
 #[tokio::test]
 async fn the_last_answer_counts_once() {
     let fixture = Fixture::interactive();

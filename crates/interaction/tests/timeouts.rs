@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::sessions::guard;
 
-/// INT-083, C-41: a step that times out ends the session; requests that wait for it, and later ones,
-/// get the error.
+/// INT-083, C-41: a step that times out ends the session; requests that wait for it, and later
+/// ones, get the error.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_times_out_is_named() {
     let fixture = Fixture::interactive_with(|flows| {
@@ -31,8 +31,8 @@ async fn a_step_that_times_out_is_named() {
     }
 }
 
-/// INT-083, C-41, C-43: a timeout does not change a client-held session; the same answer can be sent
-/// again.
+/// INT-083, C-41, C-43: a timeout does not change a client-held session; the same answer can be
+/// sent again.
 #[tokio::test(start_paused = true)]
 async fn a_client_held_session_survives_a_slow_step() {
     for is_guarded in [false, true] {

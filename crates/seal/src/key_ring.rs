@@ -13,8 +13,8 @@ use crate::key::{BadKeys, Key, KeyId};
 
 /// Ring of keys: the current one seals, and all of them open.
 ///
-/// Text form: the keys, current one first, separated by white space or commas; a line that begins with
-/// `#` is a comment.
+/// Text form: the keys, current one first, separated by white space or commas; a line that begins
+/// with `#` is a comment.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     /// Never empty; the first one is the current key.

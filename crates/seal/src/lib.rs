@@ -31,9 +31,9 @@
 //! | n + 16 | content encrypted with AES-256-GCM, and its tag |
 //!
 //! The key of each seal is derived by HKDF-SHA-256 from the ring's key, the random bytes and the
-//! purpose, so no two seals share a key, and a ring's key can make any number of seals. The first 13
-//! bytes and the associated data are authenticated with the content. As text it is URL-safe base64
-//! without padding.
+//! purpose, so no two seals share a key, and a ring's key can make any number of seals. The first
+//! 13 bytes and the associated data are authenticated with the content. As text it is URL-safe
+//! base64 without padding.
 
 pub mod envelope;
 pub mod file;

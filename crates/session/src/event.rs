@@ -164,7 +164,8 @@ pub struct SessionEnded {
     /// Digest of the last answer, so that repeating it returns the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_answer: Option<String>,
-    /// Set if an empty answer is equivalent to the last one, by default or because none is required.
+    /// Set if an empty answer is equivalent to the last one, by default or because none is
+    /// required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last_by_default: bool,
     /// Ending of the session.

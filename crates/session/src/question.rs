@@ -44,7 +44,8 @@ pub trait Question: Send {
 
     /// Converts a valid answer to its type.
     ///
-    /// None if the value does not fit the type: the rules of the prompt allow more than it can hold.
+    /// None if the value does not fit the type: the rules of the prompt allow more than it can
+    /// hold.
     fn read(&self, value: Value) -> Option<Self::Answer>;
 }
 

@@ -38,7 +38,8 @@ pub enum RecordedQuestion {
     Open,
     /// The journal ends before it: ask it.
     New,
-    /// Another question was asked first. Its turn may come if branches of the flow run concurrently.
+    /// Another question was asked first. Its turn may come if branches of the flow run
+    /// concurrently.
     NotYet,
     /// The journal has another question under this key.
     Differs(Divergence),

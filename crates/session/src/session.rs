@@ -21,8 +21,8 @@ pub use decide::{Answer, Bounds, Command, CommandError};
 
 /// State of a session.
 ///
-/// It changes only by [`apply`](Session::apply) of an event; [`decide`](Session::decide) returns the
-/// event that a command causes. The journal therefore contains the whole state.
+/// It changes only by [`apply`](Session::apply) of an event; [`decide`](Session::decide) returns
+/// the event that a command causes. The journal therefore contains the whole state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     /// Its creation; without parameters and context once it has ended.

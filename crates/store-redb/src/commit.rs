@@ -194,8 +194,8 @@ impl Tables<'_> {
         Ok(Ok(()))
     }
 
-    /// Ensures an entry in `deadlines` no later than the deadline of a session, and returns its time.
-    /// An entry that is too early is moved when it comes up.
+    /// Ensures an entry in `deadlines` no later than the deadline of a session, and returns its
+    /// time. An entry that is too early is moved when it comes up.
     fn index(
         &mut self,
         id: u128,

@@ -29,8 +29,8 @@ pub(crate) fn create(path: &Path, builder: &Builder) -> Result<(), StoreOpenErro
     made
 }
 
-/// Removes temporary files of interrupted processes. The caller must have the database open, so that
-/// no other process is creating it.
+/// Removes temporary files of interrupted processes. The caller must have the database open, so
+/// that no other process is creating it.
 pub(crate) fn remove_leftovers(path: &Path) {
     let Some(folder) = path.parent() else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

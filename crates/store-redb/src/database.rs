@@ -82,8 +82,8 @@ impl JournalDatabase {
         Ok(())
     }
 
-    /// Records whether a write of this size succeeded. A full disk still takes small writes, so only
-    /// one as large as the failed one shows that there is space again.
+    /// Records whether a write of this size succeeded. A full disk still takes small writes, so
+    /// only one as large as the failed one shows that there is space again.
     pub(crate) fn record_write(&self, size: usize, succeeded: bool) {
         match succeeded {
             true if size >= self.failed_size() => self.failed.store(0, Ordering::Relaxed),
@@ -104,8 +104,8 @@ impl Drop for JournalDatabase {
     }
 }
 
-/// Closes the database. One that panicked may panic again on close, which is ignored: it is reopened
-/// from what was committed.
+/// Closes the database. One that panicked may panic again on close, which is ignored: it is
+/// reopened from what was committed.
 fn close(database: &mut Option<Database>) {
     let database = database.take();
     let _ = catch_panic(|| drop(database));
@@ -178,8 +178,8 @@ mod tests {
 
     use super::JournalDatabase;
 
-    /// redb may hold poisoned locks after a panic, so the next use reopens the database, also if both
-    /// are reads.
+    /// redb may hold poisoned locks after a panic, so the next use reopens the database, also if
+    /// both are reads.
     #[test]
     fn a_database_that_panicked_is_reopened() {
         let opened = Arc::new(AtomicUsize::new(0));

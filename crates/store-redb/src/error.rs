@@ -14,23 +14,23 @@ use redb::{DatabaseError, StorageError};
 #[non_exhaustive]
 pub enum StoreOpenError {
     /// Another process has it open.
-    #[error("the journal is open in another process; stop that one first, or use another file")]
+    #[error("the store is open in another process; stop that process first, or use another file")]
     InUse,
     /// It is encrypted with other keys.
     #[error(
-        "the journal was sealed with another key; put the right key file beside it, or set {}",
+        "the store is encrypted with another key; put the right key file next to it, or set {}",
         crate::keys::VARIABLE
     )]
     WrongKey,
     /// The store exists, but its key file is missing.
     #[error(
-        "there is a journal, but its key file {} is missing; put it back, set {}, or remove the \
-         journal to begin anew",
+        "the key file {} of the store is missing; restore it, set {}, or remove the store to create \
+         a new one",
         .0.display(), crate::keys::VARIABLE
     )]
     MissingKey(PathBuf),
     /// It was written by a newer version, or is no store.
-    #[error("the journal has format {found}, and this program knows format {known} only")]
+    #[error("the store has format {found}, but this version supports only format {known}")]
     Format {
         /// Format of the file.
         found: u32,
@@ -44,15 +44,15 @@ pub enum StoreOpenError {
     #[error("{variable} cannot be used: {0}", variable = crate::keys::VARIABLE)]
     Keys(BadKeys),
     /// The operating system returned no random bytes.
-    #[error("no key can be made, because the system gives no randomness")]
+    #[error("cannot create a key: the operating system returned no random bytes")]
     NoRandomness,
     /// The file or its directory cannot be read or written.
-    #[error("the journal cannot be opened")]
+    #[error("the store cannot be opened")]
     Io(#[source] io::Error),
     /// The file is damaged, or is not a database.
     #[error(
-        "the journal is damaged, or the file is not a journal; restore it from a backup, or move \
-         it away with its key file to begin a new one"
+        "the store is damaged, or the file is not a store; restore it from a backup, or move it away \
+         with its key file to create a new one"
     )]
     Damaged(#[source] redb::Error),
 }

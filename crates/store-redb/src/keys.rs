@@ -2,8 +2,8 @@
 //!
 //! They are in the environment variable [`VARIABLE`], or else in a file next to the store, which is
 //! created on first use and readable by its owner only. To rotate the key, put a new one before the
-//! old ones, or use `mcp_flow_seal::file::rotate`. Old keys still decrypt; drop one when the sessions
-//! of its time have ended.
+//! old ones, or use `mcp_flow_seal::file::rotate`. Old keys still decrypt; drop one when the
+//! sessions of its time have ended.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! Store of journals in one file.
 //!
 //! [`RedbStore`] stores the journals of sessions in a redb database. Appends that arrive during a
-//! commit share the next one, so concurrent sessions cost hardly more than one. Events are encrypted
-//! ([`keys`]). State and deadline are not, so that opening a file of a million waiting sessions
-//! takes neither memory nor time.
+//! commit share the next one, so concurrent sessions cost hardly more than one. Events are
+//! encrypted ([`keys`]). State and deadline are not, so that opening a file of a million waiting
+//! sessions takes neither memory nor time.
 //!
 //! # Layout, format 1
 //!

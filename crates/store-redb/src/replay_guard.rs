@@ -100,7 +100,8 @@ mod tests {
 
     use super::{TURN_DEADLINES, TURNS, find, keep_within};
 
-    /// C-43: past the limit, sessions without a deadline go first, those idle longest before others.
+    /// C-43: past the limit, sessions without a deadline go first, those idle longest before
+    /// others.
     #[test]
     fn records_without_a_deadline_are_evicted_oldest_first() {
         let database = Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();

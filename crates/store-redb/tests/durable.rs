@@ -10,8 +10,8 @@ use mcp_flow_store_redb::{RedbStore, StoreOpenError};
 use mcp_flow_testkit_store::crash::Witness;
 use mcp_flow_testkit_store::{Opened, append, id, noted, started, summary};
 
-/// After a crash at any disk operation, a reopened store has everything it acknowledged, and no partial
-/// writes.
+/// After a crash at any disk operation, a reopened store has everything it acknowledged, and no
+/// partial writes.
 #[tokio::test]
 async fn a_crash_after_any_write_loses_nothing_acknowledged() {
     for torn in [false, true] {
@@ -130,7 +130,8 @@ async fn keys_can_be_rotated_but_must_match() {
     assert_eq!(store.read(id(1)).await.unwrap(), []);
 }
 
-/// INT-133, C-43: records of client-held sessions survive a restart, and are removed when they expire.
+/// INT-133, C-43: records of client-held sessions survive a restart, and are removed when they
+/// expire.
 #[tokio::test]
 async fn replay_records_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +172,8 @@ async fn a_second_process_cannot_open_the_store() {
     assert_eq!(store.read(id(1)).await.unwrap(), [started("ada")]);
 }
 
-/// A process killed while creating the file leaves only a temporary file, which the next one removes.
+/// A process killed while creating the file leaves only a temporary file, which the next one
+/// removes.
 #[tokio::test]
 async fn leftovers_of_an_interrupted_creation_are_removed() {
     let folder = tempfile::tempdir().unwrap();

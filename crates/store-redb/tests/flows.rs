@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 /// Payments made, and their idempotency keys.
 type Payments = Arc<Mutex<Vec<String>>>;
 
-/// INT-098: after a crash at any moment, the next process resumes from the last acknowledged turn; a
-/// payment is made only for an accepted answer, always with the same key.
+/// INT-098: after a crash at any moment, the next process resumes from the last acknowledged turn;
+/// a payment is made only for an accepted answer, always with the same key.
 #[tokio::test]
 async fn flows_survive_crashes() {
     let mut completed = false;
@@ -84,8 +84,8 @@ async fn concurrent_sessions_stay_separate() {
     engine.shutdown().await;
 }
 
-/// Runs a session as far as possible, from its start or its current turn. Returns its id and the number
-/// of acknowledged answers.
+/// Runs a session as far as possible, from its start or its current turn. Returns its id and the
+/// number of acknowledged answers.
 async fn run_session(engine: &Engine, id: Option<SessionId>) -> Option<(SessionId, u32)> {
     let owner = Owner::local();
     let id = match id {

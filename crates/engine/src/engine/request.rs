@@ -83,11 +83,11 @@ impl StartRequest {
 pub struct AnswerRequest {
     /// The answer and its metadata.
     pub answer: Answer,
-    /// Turn it answers, from [`OpenQuestion::turn`](crate::OpenQuestion). With it, a repeated answer
-    /// counts once, and an answer to another question is rejected.
+    /// Turn it answers, from [`OpenQuestion::turn`](crate::OpenQuestion). With it, a repeated
+    /// answer counts once, and an answer to another question is rejected.
     pub turn: Option<u32>,
-    /// Attempt at that turn, from [`OpenQuestion::attempt`](crate::OpenQuestion). With it, a repeated
-    /// invalid answer counts once, too.
+    /// Attempt at that turn, from [`OpenQuestion::attempt`](crate::OpenQuestion). With it, a
+    /// repeated invalid answer counts once, too.
     pub attempt: Option<u32>,
     /// Newest turn its sender can know, if that is known. An answer that names no turn does not
     /// answer a later question (INT-041).
@@ -99,8 +99,8 @@ pub struct AnswerRequest {
 pub struct SeenTurn {
     /// Number of the turn.
     pub turn: u32,
-    /// Set if no reply to an earlier answer can have been lost, so that repeating the last answer is
-    /// not a retry.
+    /// Set if no reply to an earlier answer can have been lost, so that repeating the last answer
+    /// is not a retry.
     pub is_reliable: bool,
 }
 

@@ -9,8 +9,8 @@ pub type FlowResult<T> = Result<T, FlowError>;
 
 /// Reason a flow has no result.
 ///
-/// Any error converts to it by `?`, which is why this type, like `anyhow::Error`, does not implement
-/// [`Error`](std::error::Error).
+/// Any error converts to it by `?`, which is why this type, like `anyhow::Error`, does not
+/// implement [`Error`](std::error::Error).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowError(pub(crate) Reason);
 

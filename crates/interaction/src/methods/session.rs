@@ -15,7 +15,8 @@ use crate::fault::{
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
 
-/// The session that a request names: by `sessionId`, or by a token in `sessionToken` or in its place.
+/// The session that a request names: by `sessionId`, or by a token in `sessionToken` or in its
+/// place.
 pub(super) struct RequestedSession<'a> {
     backend: &'a SessionBackend,
     pub(super) session: SessionRef,
@@ -26,8 +27,8 @@ pub(super) struct RequestedSession<'a> {
 }
 
 impl<'a> RequestedSession<'a> {
-    /// Reads the session from params. A session of a flow that the caller may not use is reported as
-    /// not found.
+    /// Reads the session from params. A session of a flow that the caller may not use is reported
+    /// as not found.
     pub(super) async fn read(
         interaction: &'a Interaction,
         context: &Context,

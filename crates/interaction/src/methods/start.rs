@@ -70,8 +70,8 @@ fn read(context: &Context, fields: &mut Fields) -> Result<StartRequest, RpcError
     Ok(start)
 }
 
-/// Validates parameters by the argument schema of the flow, even those whose question comes up later
-/// (INT-020).
+/// Validates parameters by the argument schema of the flow, even those whose question comes up
+/// later (INT-020).
 fn check_given(context: &Context, start: &StartRequest) -> Result<(), RpcError> {
     let Some(tool) = context.server().find_tool(&start.flow) else { return Ok(()) };
     let mut given = start.params.clone();

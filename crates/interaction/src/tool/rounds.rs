@@ -1,8 +1,8 @@
 //! A flow called in several rounds (2026-07-28).
 //!
-//! `requestState` holds, sealed, the session, the turn and the attempt. A repeated answer to a stored
-//! session leads to the same question or the same result, and is one attempt if it was invalid;
-//! another answer to an answered question is rejected. A client-held session is itself in
+//! `requestState` holds, sealed, the session, the turn and the attempt. A repeated answer to a
+//! stored session leads to the same question or the same result, and is one attempt if it was
+//! invalid; another answer to an answered question is rejected. A client-held session is itself in
 //! `requestState` (C-43).
 
 use mcp_flow_engine::{AnswerReply, AnswerRequest, OpenQuestion, SessionStatus, View};
@@ -159,8 +159,8 @@ impl Round<'_> {
         replied.map_err(|error| engine_error(self.name, &error))
     }
 
-    /// Cancels a session whose open question the user declined. Repeated, it counts once; an answered
-    /// question cannot be declined.
+    /// Cancels a session whose open question the user declined. Repeated, it counts once; an
+    /// answered question cannot be declined.
     async fn decline(&self, session: &Session) -> Result<CallResult, CallResult> {
         let reason = Some(DECLINED.to_owned());
         let is_repeated = session.ended.as_ref().is_some_and(|ended| {

@@ -57,14 +57,14 @@ impl ClientChannel {
         self.received.lock().in_order = false;
     }
 
-    /// Signs a message at a time, in milliseconds since the Unix epoch. The caller must send messages
-    /// in the order they were signed.
+    /// Signs a message at a time, in milliseconds since the Unix epoch. The caller must send
+    /// messages in the order they were signed.
     pub fn wrap(&self, now: u64, message: Vec<u8>) -> Vec<u8> {
         self.send(now, message, |frame| frame)
     }
 
-    /// Signs a message and passes it on before another can be signed, so that sequence numbers are in
-    /// the order of sending.
+    /// Signs a message and passes it on before another can be signed, so that sequence numbers are
+    /// in the order of sending.
     pub fn send<T>(&self, now: u64, message: Vec<u8>, send: impl FnOnce(Vec<u8>) -> T) -> T {
         let mut frame = message;
         let mut sent = self.sent.lock();

@@ -45,8 +45,8 @@ impl ServerChannels {
     /// Default limit on channels.
     pub const DEFAULT_LIMIT: usize = 32_768;
 
-    /// Accepts messages signed within `window` milliseconds of the local clock. `began` is the current
-    /// time, in milliseconds since the Unix epoch.
+    /// Accepts messages signed within `window` milliseconds of the local clock. `began` is the
+    /// current time, in milliseconds since the Unix epoch.
     pub fn new(window: u64, began: u64) -> Self {
         Self { window, began, limit: Self::DEFAULT_LIMIT, table: Mutex::default() }
     }

@@ -182,7 +182,8 @@ fn channels_are_limited_and_expire() {
     assert!(open(&caller(4), later + 2 * WINDOW).is_ok());
 }
 
-/// MCP-073: on an ordered transport, repeated, missing, reordered and foreign messages are rejected.
+/// MCP-073: on an ordered transport, repeated, missing, reordered and foreign messages are
+/// rejected.
 #[test]
 fn an_ordered_transport_accepts_only_the_next_message() {
     let (caller, channels, keys) = (caller(1), channels(), keys(7));

@@ -64,8 +64,8 @@ fn check_data(rules: &AnswerRules, data: &str) -> Result<(), InvalidAnswer> {
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(()) }
 }
 
-/// Allows web addresses only, unless the question names schemes: a flow may fetch the URI or show it
-/// as a link.
+/// Allows web addresses only, unless the question names schemes: a flow may fetch the URI or show
+/// it as a link.
 fn check_uri(rules: &AnswerRules, uri: &str) -> Result<(), InvalidAnswer> {
     let (scheme, rest) = uri.split_once(':').unwrap_or(("", ""));
     let is_scheme = |taken: &str| taken.eq_ignore_ascii_case(scheme);

@@ -1,7 +1,7 @@
 //! Approximate size of events.
 //!
-//! Computed on every turn, so it adds up the lengths of the parts instead of serializing them. It is
-//! deterministic: the same event has the same size on every machine.
+//! Computed on every turn, so it adds up the lengths of the parts instead of serializing them. It
+//! is deterministic: the same event has the same size on every machine.
 
 use serde_json::{Map, Value};
 

@@ -45,8 +45,8 @@ const PROMPTS: u32 = 4;
 const ATTEMPTS: u32 = 3;
 
 impl Model {
-    /// Applies a command by the protocol's table (INT-062 to INT-069, C-42). The error is the start of
-    /// the expected message.
+    /// Applies a command by the protocol's table (INT-062 to INT-069, C-42). The error is the start
+    /// of the expected message.
     fn make(&mut self, step: &Move) -> Result<(), &'static str> {
         let final_state = ["completed", "cancelled", "error"].contains(&self.state);
         let running = ["active", "processing"].contains(&self.state);
@@ -112,8 +112,8 @@ impl Model {
 }
 
 proptest! {
-    /// INT-062 to INT-069, INT-110, C-42: any sequence of commands leads to the state in the table, and
-    /// replaying the journal gives the same session.
+    /// INT-062 to INT-069, INT-110, C-42: any sequence of commands leads to the state in the table,
+    /// and replaying the journal gives the same session.
     #[test]
     fn a_session_follows_the_state_table(
         moves in proptest::collection::vec(moves(), 0..40),

@@ -33,7 +33,8 @@ pub struct LastTurn {
     pub id: SessionId,
     /// Number of the turn; later ones are greater, and nothing follows the greatest there is.
     pub turn: u64,
-    /// Time from which no token of the session is accepted; [`Timestamp::NEVER`] without a deadline.
+    /// Time from which no token of the session is accepted; [`Timestamp::NEVER`] without a
+    /// deadline.
     pub until: Timestamp,
     /// Time of the turn.
     pub at: Timestamp,
@@ -118,7 +119,8 @@ mod tests {
     use super::{LastTurn, MemoryGuard, ReplayGuard};
     use crate::{SessionId, Timestamp};
 
-    /// C-43: past the limit, sessions without a deadline go first, those idle longest before others.
+    /// C-43: past the limit, sessions without a deadline go first, those idle longest before
+    /// others.
     #[test]
     fn records_without_a_deadline_are_evicted_oldest_first() {
         let guard = MemoryGuard::new(3);
