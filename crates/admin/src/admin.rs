@@ -44,7 +44,8 @@ struct Watches {
 }
 
 impl Admin {
-    /// Creates the extension. `is_admin` decides who may see sessions of others, traffic and metrics.
+    /// Creates the extension. `is_admin` decides who may see sessions of others, traffic and
+    /// metrics.
     pub fn new(is_admin: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> Self {
         let connections = Arc::<ConnectionCounts>::default();
         let inner = Inner {

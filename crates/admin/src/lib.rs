@@ -1,8 +1,8 @@
 //! Admin extension: server information, sessions, traffic and metrics over MCP.
 //!
 //! `admin/server` describes the server, `admin/sessions` lists sessions, and `admin/watch` pushes
-//! changes as notifications: sessions (`watch`), exchanges and metrics (`recorder`). Everyone may see
-//! their own sessions; everything else needs the admin permission, which is checked here only.
+//! changes as notifications: sessions (`watch`), exchanges and metrics (`recorder`). Everyone may
+//! see their own sessions; everything else needs the admin permission, which is checked here only.
 //! `docs/admin.md` has the wire format.
 //!
 //! Without watches, the cost per request is one atomic load.

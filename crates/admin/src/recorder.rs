@@ -17,8 +17,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::admin::now;
 use crate::metrics::{self, SecondCounter, SecondMetrics};
 
-/// Keeps a bounded number of exchanges and seconds. Records from the first watch until a while after
-/// the last one has ended.
+/// Keeps a bounded number of exchanges and seconds. Records from the first watch until a while
+/// after the last one has ended.
 pub(crate) struct Recorder {
     on: AtomicBool,
     state: Mutex<State>,
@@ -118,7 +118,8 @@ impl Recorder {
         self.latest.send_replace(number);
     }
 
-    /// Exchanges after a number, oldest first, at most the newest `most`; and the number of the last.
+    /// Exchanges after a number, oldest first, at most the newest `most`; and the number of the
+    /// last.
     pub(crate) fn after(&self, number: u64, most: usize) -> (Vec<Value>, u64) {
         let state = self.state();
         let newer = state.exchanges.iter().filter(|exchange| exchange.number > number);

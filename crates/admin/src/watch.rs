@@ -1,6 +1,7 @@
 //! Watches: push changes to one client.
 //!
-//! Changes are batched, so that a burst is one message, and held back while the client does not read.
+//! Changes are batched, so that a burst is one message, and held back while the client does not
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,8 +112,8 @@ impl Watch {
         }
     }
 
-    /// Checks the principal's permission again. A former admin keeps only their own sessions. Returns
-    /// whether the watch continues.
+    /// Checks the principal's permission again. A former admin keeps only their own sessions.
+    /// Returns whether the watch continues.
     fn recheck_permission(&mut self) -> bool {
         if !self.principal.is_valid() {
             return false;
@@ -195,7 +196,8 @@ impl SessionWatch {
 }
 
 impl PendingChanges {
-    /// Drops the pending changes and marks them as missed: the client has to list the sessions again.
+    /// Drops the pending changes and marks them as missed: the client has to list the sessions
+    /// again.
     fn miss(&mut self) {
         *self = Self { missed: true, ..Self::default() };
     }

@@ -164,8 +164,8 @@ async fn exchanges_are_pushed_and_bounded() {
     assert_eq!(told["result"]["ended"], false);
 }
 
-/// MCP-091: an admin whose permission is revoked during a watch receives only their own sessions from
-/// then on.
+/// MCP-091: an admin whose permission is revoked during a watch receives only their own sessions
+/// from then on.
 #[tokio::test]
 async fn a_revoked_permission_stops_the_pushes() {
     let is_kept = Arc::new(AtomicBool::new(true));

@@ -1,9 +1,9 @@
 //! Approval policies: a host that allows, asks or denies, with rate limits (C-33, PAT-028, PAT-049
 //! to PAT-056).
 //!
-//! A [`PolicyHost`] stands between servers and the [`Approver`] who approves. Policies are per server and
-//! default to ask; without an approver, ask means deny. [`models`] selects the model for a sampling
-//! request.
+//! A [`PolicyHost`] stands between servers and the [`Approver`] who approves. Policies are per
+//! server and default to ask; without an approver, ask means deny. [`models`] selects the model for
+//! a sampling request.
 //!
 //! A sampling request never becomes context for anything else, and `includeContext` adds nothing of
 //! other servers.
@@ -102,7 +102,8 @@ pub enum Review<T> {
     Denied(String),
 }
 
-/// A [`Host`] that applies [`Policies`] and rate limits, and asks an [`Approver`] where they say so.
+/// A [`Host`] that applies [`Policies`] and rate limits, and asks an [`Approver`] where they say
+/// so.
 pub struct PolicyHost {
     approver: Arc<dyn Approver>,
     policies: Policies,

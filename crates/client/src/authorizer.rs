@@ -67,6 +67,6 @@ pub struct CredentialRefusal {
     pub challenges: Vec<String>,
 }
 
-/// Maximum number of times a request is sent again with a new credential: once for an expired token,
-/// once for insufficient scope.
+/// Maximum number of times a request is sent again with a new credential: once for an expired
+/// token, once for insufficient scope.
 pub const MAX_REPETITIONS: usize = 2;

@@ -1,7 +1,7 @@
 //! Requests of the client by MCP method, and the typed request behind them.
 //!
-//! `request` sends a request and waits for its result; `tools`, `resources`, `prompts`, `completion`,
-//! `logging` and `subscription` are the methods, `pages` paginated lists.
+//! `request` sends a request and waits for its result; `tools`, `resources`, `prompts`,
+//! `completion`, `logging` and `subscription` are the methods, `pages` paginated lists.
 
 pub(crate) mod arguments;
 pub(crate) mod completion;

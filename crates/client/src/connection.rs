@@ -1,8 +1,8 @@
 //! One connection: sends requests, and dispatches received messages to pending requests, the host
 //! and event listeners.
 //!
-//! `connect` opens and reopens it, `handshake` negotiates the revision, `server_requests` answers the
-//! server.
+//! `connect` opens and reopens it, `handshake` negotiates the revision, `server_requests` answers
+//! the server.
 
 pub(crate) mod connect;
 mod era;
@@ -226,7 +226,7 @@ impl Connection {
             Ok(Incoming::Message(message)) => self.dispatch(message),
             Ok(Incoming::Batch(batch)) => self.dispatch_batch(batch),
             Err(refusal) => {
-                self.note_invalid_message(&format!("{:?}", refusal.error.name()), frame)
+                self.note_invalid_message(&format!("{:?}", refusal.error.name()), frame);
             }
         }
     }

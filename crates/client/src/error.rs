@@ -46,7 +46,8 @@ pub enum Error {
     #[error("the server violated the protocol: {0}")]
     Protocol(String),
 
-    /// The server does not support the only revision that [`RevisionPolicy`](crate::RevisionPolicy) allows.
+    /// The server does not support the only revision that [`RevisionPolicy`](crate::RevisionPolicy)
+    /// allows.
     #[error("only revision {wanted} is allowed, but the server supports {offered}")]
     Revision {
         /// The revision that is allowed.

@@ -1,7 +1,7 @@
 //! The application that embeds the client, as the server's requests reach it.
 //!
-//! A [`Host`] answers elicitation, sampling, roots and interaction prompts, and approves tool calls.
-//! The defaults declare no capabilities and deny everything.
+//! A [`Host`] answers elicitation, sampling, roots and interaction prompts, and approves tool
+//! calls. The defaults declare no capabilities and deny everything.
 
 use futures_util::future::BoxFuture;
 use mcp_flow_proto::Revision;

@@ -1,8 +1,8 @@
 //! Client of the interaction protocol, `interaction.*`.
 //!
 //! [`Client::run_flow`] runs a flow to its end; the [`Host`](crate::Host) answers its prompts.
-//! [`Client::start_session`] starts a session to be driven step by step. With servers that lack the protocol,
-//! the arguments are asked for up front and sent with one `tools/call`.
+//! [`Client::start_session`] starts a session to be driven step by step. With servers that lack the
+//! protocol, the arguments are asked for up front and sent with one `tools/call`.
 
 mod prompt;
 mod pushed;

@@ -1,12 +1,12 @@
 //! Model Context Protocol client.
 //!
 //! Follow a request: a typed method of [`Client`] (in `calls`) makes a [`Request`], which opens the
-//! `connection` if needed (`connect`, `handshake`), sends one message over the [`transport`] and waits
-//! for its response. The [`Host`] answers the server's requests meanwhile. [`interaction`] runs sessions
-//! of flows, [`approval`] applies approval policies.
+//! `connection` if needed (`connect`, `handshake`), sends one message over the [`transport`] and
+//! waits for its response. The [`Host`] answers the server's requests meanwhile. [`interaction`]
+//! runs sessions of flows, [`approval`] applies approval policies.
 //!
-//! All input from servers is untrusted: bounded, validated where it arrives, and shown to users only
-//! through [`sanitize`].
+//! All input from servers is untrusted: bounded, validated where it arrives, and shown to users
+//! only through [`sanitize`].
 
 pub mod approval;
 pub mod authorizer;

@@ -1,8 +1,8 @@
 //! Interface between the client and its transports.
 //!
 //! A [`Connector`] opens connections to one server. Each is a [`Transport`], which sends encoded
-//! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the client
-//! knows nothing of pipes, sockets and streams.
+//! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the
+//! client knows nothing of pipes, sockets and streams.
 
 mod task;
 
@@ -58,8 +58,8 @@ pub trait Connector: Send + Sync + 'static {
     /// Opens a connection that delivers received messages to `inbox`. The client applies a timeout.
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
-    /// Origin under which the process caches the server's era. `None` if another connection may reach
-    /// another server, such as a new child process.
+    /// Origin under which the process caches the server's era. `None` if another connection may
+    /// reach another server, such as a new child process.
     fn origin(&self) -> Option<String> {
         None
     }
@@ -85,12 +85,12 @@ pub trait Transport: Send + Sync + 'static {
         Encoding::Json
     }
 
-    /// Queues a message, in order, without waiting. Failures go to the inbox: [`Inbox::fail`] for one
-    /// request, [`Inbox::closed`] for the connection.
+    /// Queues a message, in order, without waiting. Failures go to the inbox: [`Inbox::fail`] for
+    /// one request, [`Inbox::closed`] for the connection.
     fn send(&self, message: Outgoing);
 
-    /// Cancels a request. Returns whether that informs the server, as where each request has its own
-    /// stream; otherwise the client sends `notifications/cancelled`.
+    /// Cancels a request. Returns whether that informs the server, as where each request has its
+    /// own stream; otherwise the client sends `notifications/cancelled`.
     fn cancel(&self, _request: i64) -> bool {
         false
     }
@@ -128,8 +128,8 @@ pub trait Transport: Send + Sync + 'static {
         None
     }
 
-    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signing`]. A transport
-    /// that inspects or changes messages has to.
+    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signing`]. A
+    /// transport that inspects or changes messages has to.
     fn signs(&self) -> bool {
         false
     }
@@ -288,8 +288,8 @@ impl Inbox {
         }
     }
 
-    /// Receives one complete message in this encoding, for connections whose encoding changes. Never
-    /// waits.
+    /// Receives one complete message in this encoding, for connections whose encoding changes.
+    /// Never waits.
     pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
         if let Some(connection) = self.connection.upgrade()
             && let Some(message) = self.open(&connection, frame)
@@ -311,8 +311,9 @@ impl Inbox {
         }
     }
 
-    /// Receives the response to a request, whatever its id: a server that could not decode the request
-    /// does not know its id. Returns false for an invalid or unsigned message, as a proxy may send.
+    /// Receives the response to a request, whatever its id: a server that could not decode the
+    /// request does not know its id. Returns false for an invalid or unsigned message, as a proxy
+    /// may send.
     pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
         let Some(connection) = self.connection.upgrade() else { return false };
         match self.signed.as_ref().map(|signed| signed.open_if_signed(frame)) {

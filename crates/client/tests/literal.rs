@@ -89,8 +89,8 @@ fn begin(message: &Value, peer: &Scripted) {
     }
 }
 
-/// INT-087: a prompt repeated after a rejection is asked once, with the rejection, whether it arrives
-/// before the response, after it, or while the question is already asked again.
+/// INT-087: a prompt repeated after a rejection is asked once, with the rejection, whether it
+/// arrives before the response, after it, or while the question is already asked again.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_prompt_is_one_question() {
     for order in ["before", "after", "late", "never"] {

@@ -78,8 +78,8 @@ fn assert_expired(error: &Error) {
     assert!(error.to_string().contains("no answer was given in time"), "{error}");
 }
 
-/// C-55: `interaction.expired` ends a wait for an answer at once, with the reason. A flow is started
-/// again once, as after any other expiry (INT-088).
+/// C-55: `interaction.expired` ends a wait for an answer at once, with the reason. A flow is
+/// started again once, as after any other expiry (INT-088).
 #[tokio::test]
 async fn an_expired_session_ends_the_wait_for_an_answer() {
     let script = server();

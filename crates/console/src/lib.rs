@@ -1,7 +1,7 @@
 //! Web console and browser client.
 //!
-//! Serves the embedded files of `console/`, and `/connect.json`, which has the address and certificate
-//! hash for WebTransport.
+//! Serves the embedded files of `console/`, and `/connect.json`, which has the address and
+//! certificate hash for WebTransport.
 //!
 //! ```no_run
 //! # async fn example(server: mcp_flow_http::Bound) {
@@ -42,8 +42,8 @@ impl Default for Console {
 }
 
 impl Console {
-    /// Sets the content of `/connect.json`, to which the path of Streamable HTTP is added. Called for
-    /// each request, because certificates change.
+    /// Sets the content of `/connect.json`, to which the path of Streamable HTTP is added. Called
+    /// for each request, because certificates change.
     #[must_use]
     pub fn connect(mut self, connect: impl Fn() -> Value + Send + Sync + 'static) -> Self {
         self.connect = Arc::new(connect);

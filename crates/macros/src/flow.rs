@@ -137,8 +137,8 @@ fn hold(function: &ItemFn) -> Option<&Ident> {
 
 /// Generates an expression of type `OfferedFlow` that calls the function.
 ///
-/// Parameters are arguments by name, like those of a tool. A single parameter may also be a type that
-/// holds all arguments.
+/// Parameters are arguments by name, like those of a tool. A single parameter may also be a type
+/// that holds all arguments.
 fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
     let signature = &mut function.sig;
     if signature.asyncness.is_none() {

@@ -1,8 +1,8 @@
 //! Attributes on a function, and the macros that list such functions.
 //!
 //! The function is unchanged. A marker type is generated beside it, by which `tools![…]`,
-//! `prompts![…]` and `resources![…]` refer to it. It is in the type namespace only, so that a variable
-//! may have the name of a tool.
+//! `prompts![…]` and `resources![…]` refer to it. It is in the type namespace only, so that a
+//! variable may have the name of a tool.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
-/// Name of the marker type of a function. If the attribute is missing, the compiler reports this name
-/// as not found, so the name says what to do.
+/// Name of the marker type of a function. If the attribute is missing, the compiler reports this
+/// name as not found, so the name says what to do.
 pub(crate) fn marker(function: &Ident, attribute: &str) -> Ident {
     format_ident!("{}_needs_the_attribute_{}", function, attribute, span = function.span())
 }

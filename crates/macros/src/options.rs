@@ -58,7 +58,8 @@ impl CommonOptions {
         self.description.is_some() || function.documentation.is_some()
     }
 
-    /// Builder calls for the common options. The description defaults to the function's doc comment.
+    /// Builder calls for the common options. The description defaults to the function's doc
+    /// comment.
     pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {
         let Self { title, description, meta, .. } = self;
         let description = match (description, &function.documentation) {

@@ -30,9 +30,9 @@ struct Asked {
 
 /// A call that looks like one of the library's constructors.
 ///
-/// A macro cannot resolve names, and an author may have a function `text` of their own. So nothing is
-/// concluded from the name: where the flow is registered, the compiler compares the type that the
-/// call returns with the type of the library's question.
+/// A macro cannot resolve names, and an author may have a function `text` of their own. So nothing
+/// is concluded from the name: where the flow is registered, the compiler compares the type that
+/// the call returns with the type of the library's question.
 struct Constructor {
     kind: &'static Kind,
     /// The call, for its type alone.
@@ -125,7 +125,7 @@ impl Questions {
 /// The body that an expression is taken from.
 struct Scope<'a> {
     body: &'a TokenStream,
-    /// Whether its names mean the same outside.
+    /// True if its names mean the same outside.
     may_name: bool,
 }
 

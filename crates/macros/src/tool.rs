@@ -22,8 +22,8 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
 
 /// Generates an expression of type `Result<Tool, BadTool>`.
 ///
-/// The tool's name is `prefix` and the option `name`, or else the function's name. `path` is called;
-/// `state` clones the shared state.
+/// The tool's name is `prefix` and the option `name`, or else the function's name. `path` is
+/// called; `state` clones the shared state.
 pub(crate) fn build(
     prefix: &str,
     name: &Ident,

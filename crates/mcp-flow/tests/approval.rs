@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server whose tool asks for the model it is told to.
+/// A server whose tool sends a sampling request with the given model preferences.
 fn fixture() -> Fixture {
     let tool = Tool::builder("ask").handler(async |context: Context, arguments: Value| {
         let hints =
@@ -34,7 +34,7 @@ fn fixture() -> Fixture {
     Fixture::with(|builder| builder.tools(tool.unwrap()))
 }
 
-/// Answers as a chat endpoint, once per connection, and keeps what it was asked.
+/// A chat completions endpoint that records its requests, one per connection.
 async fn endpoint(status: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<Value>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1/chat/completions", listener.local_addr().unwrap());
@@ -70,7 +70,7 @@ fn paris() -> Value {
         "message": {"role": "assistant", "content": "Paris"}}]})
 }
 
-/// A command and an endpoint.
+/// A command model and a chat completions model.
 fn models(url: &str) -> Models {
     let command = CommandModel::new("tiny", "sh").arguments(["-c", "cat > /dev/null; echo here"]);
     let chat = ChatModel::new(url, "acme-large", &HttpOptions::new()).unwrap();
@@ -114,9 +114,9 @@ async fn hints_and_priorities_choose_the_model() {
     assert_eq!((&asked[0]["model"], &asked[0]["max_tokens"]), (&json!("acme-large"), &json!(100)));
 }
 
-/// Without a person asking means no, and what is denied names its reason.
+/// Without an approver, ask means deny, and the denial has a reason.
 #[tokio::test]
-async fn without_a_person_nothing_is_sent() {
+async fn without_an_approver_nothing_is_sent() {
     let (url, asked) = endpoint("200 OK", paris()).await;
     for sampling in [Policy::Ask, Policy::Deny] {
         let policies = Policies { sampling: PolicyTable::new(sampling), ..allowing() };
@@ -131,7 +131,7 @@ async fn without_a_person_nothing_is_sent() {
     assert!(asked.lock().unwrap().is_empty());
 }
 
-/// Sees everything, changes some of it.
+/// An approver that records what it reviews, and changes it.
 struct Editor {
     shown: Arc<Mutex<Vec<String>>>,
     allows: bool,
@@ -173,10 +173,10 @@ impl Approver for Editor {
     }
 }
 
-/// PAT-049, PAT-051, PAT-054: what the person changes is what is sent, in both directions, and what
-/// is shown names the server that asks.
+/// PAT-049, PAT-051, PAT-054: the approver's changes are sent, in both directions, and a review
+/// names the requesting server.
 #[tokio::test]
-async fn what_is_reviewed_can_be_changed() {
+async fn reviews_can_change_requests_and_answers() {
     let (url, asked) = endpoint("200 OK", paris()).await;
     let shown = Arc::new(Mutex::new(Vec::new()));
     let guard = PolicyHost::new(Editor { shown: shown.clone(), allows: true }).models(models(&url));
@@ -207,9 +207,9 @@ async fn calls_need_approval() {
     assert!(matches!(refused, Error::Denied(_)), "{refused}");
 }
 
-/// PAT-055, PAT-053: too often, too slow and broken are told apart from a refusal.
+/// PAT-055, PAT-053: rate limits, timeouts and model errors are distinct from a denial.
 #[tokio::test]
-async fn failures_have_their_own_names() {
+async fn sampling_failures_have_distinct_errors() {
     let slow = CommandModel::new("slow", "sleep").arguments(["60"]);
     let slow = Models::new([Model::new("slow", slow).timeout(Duration::from_millis(50))]);
     let broken = CommandModel::new("broken", "sh").arguments(["-c", "echo out of paper; exit 1"]);

@@ -152,9 +152,9 @@ async fn imported_questions(flow: Flow) -> FlowResult<String> {
     Ok(format!("{date} {sure}"))
 }
 
-/// A function of the author's is not taken for the library's constructor of the same name: its key is
-/// listed without a type, and no value is refused at the start by rules that the question does not
-/// have.
+/// A function of the author's is not taken for the library's constructor of the same name: its key
+/// is listed without a type, and no value is refused at the start by rules that the question does
+/// not have.
 #[tokio::test]
 async fn own_question_functions_are_not_taken_for_the_library() {
     let mut peer = connect().await;
@@ -203,8 +203,8 @@ async fn parameters_are_arguments() {
     assert_eq!(refused["error"]["data"]["field"], "target", "{refused}");
 }
 
-/// INT-020, INT-082, C-58: what is given for a later question is refused at the start, by the rules that are
-/// known without running the flow.
+/// INT-020, INT-082, C-58: what is given for a later question is refused at the start, by the rules
+/// that are known without running the flow.
 #[tokio::test]
 async fn later_questions_are_checked_at_the_start() {
     let mut peer = connect().await;

@@ -72,9 +72,9 @@ fn plan(#[arguments] trip: Trip) -> String {
     format!("{} in {:?} days", trip.city, trip.days)
 }
 
-/// MCP-082, PAT-038: a function's name, documentation and parameters are what is listed.
+/// MCP-082, PAT-038: a prompt is listed with the name, doc comment and parameters of its function.
 #[tokio::test]
-async fn a_function_is_listed_as_it_is_written() {
+async fn a_prompt_is_listed_with_its_signature() {
     let mut peer = connect().await;
     let listed = peer.call("prompts/list", json!({})).await["result"]["prompts"].clone();
     assert_eq!(
@@ -111,9 +111,10 @@ async fn a_function_is_listed_as_it_is_written() {
     );
 }
 
-/// PAT-040, PAT-041, MCP-083: texts become the types of the parameters, or it is said why not.
+/// PAT-040, PAT-041, MCP-083: strings are parsed as the types of the parameters, or rejected with a
+/// reason.
 #[tokio::test]
-async fn texts_become_arguments() {
+async fn strings_are_parsed_as_arguments() {
     let mut peer = connect().await;
     for (name, arguments, expected) in [
         ("review", json!({"code": "x"}), "Review this, 3 findings at most:\nx"),
@@ -145,9 +146,9 @@ async fn texts_become_arguments() {
     }
 }
 
-/// PAT-045: a secret is in no message and in no error.
+/// PAT-045: a secret is not shown in messages or errors.
 #[tokio::test]
-async fn a_secret_stays_one() {
+async fn secrets_are_not_shown() {
     let mut peer = connect().await;
     let got = get(&mut peer, "greet.someone", &json!({"who": "ada", "password": "hunter2"})).await;
     assert_eq!(got["result"]["description"], "A greeting");
@@ -160,7 +161,7 @@ async fn a_secret_stays_one() {
     assert_eq!((&data["reason"], &data["n"]), (&json!("NOBODY"), &json!(1)));
 }
 
-/// What completes an argument is its enum, or a function that knows the other arguments.
+/// Completions come from the enum, or from a function that gets the other arguments.
 #[tokio::test]
 async fn arguments_are_completed() {
     let mut peer = connect().await;

@@ -42,9 +42,9 @@ fn folders(_: &Context, partial: &str, _: &Resolved) -> Vec<String> {
     vec![format!("{partial}.d")]
 }
 
-/// A function's URI, name and documentation are what is listed.
+/// A resource is listed with the URI, name and doc comment of its function.
 #[tokio::test]
-async fn a_function_is_listed_as_it_is_written() {
+async fn a_resource_is_listed_with_its_signature() {
     let mut peer = connect().await;
     let listed = peer.call("resources/list", json!({})).await["result"]["resources"].clone();
     assert_eq!(
@@ -71,9 +71,9 @@ async fn a_function_is_listed_as_it_is_written() {
     );
 }
 
-/// PAT-017: what the function returns is what is read; what differs comes as its parameters.
+/// PAT-017: reading a resource returns the function's result; URI variables are its parameters.
 #[tokio::test]
-async fn functions_are_read() {
+async fn reading_calls_the_function() {
     let mut peer = connect().await;
     for (uri, member, expected) in [
         ("about:motto", "text", "Plain beats clever."),

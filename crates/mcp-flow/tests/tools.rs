@@ -105,7 +105,7 @@ fn echo(echo: String) -> String {
     echo
 }
 
-/// Names of tools are names like any others: nothing here gets in the way of anything else.
+/// Tool names do not clash with other names in scope.
 mod hazards {
     use mcp_flow::prelude::*;
 
@@ -161,9 +161,9 @@ impl Counter {
     }
 }
 
-/// MCP-025, MCP-088: what a function says of itself is what is listed.
+/// MCP-025, MCP-088: a tool is listed with the name, doc comment and parameters of its function.
 #[tokio::test]
-async fn a_function_is_listed_as_it_is_written() {
+async fn a_tool_is_listed_with_its_signature() {
     let mut peer = peer().await;
     let listed = peer.call("tools/list", json!({})).await["result"]["tools"].clone();
     let tool = |name: &str| {
@@ -216,9 +216,9 @@ async fn a_function_is_listed_as_it_is_written() {
     assert_eq!(tool("counter.count")["description"], "Add to the count");
 }
 
-/// MCP-025, MCP-027: arguments arrive as the types they are declared with.
+/// MCP-025, MCP-027: arguments are decoded as the types of the parameters.
 #[tokio::test]
-async fn a_function_gets_what_it_declares() {
+async fn arguments_are_decoded_as_declared() {
     let mut peer = peer().await;
     check(&mut peer, "calculator.add", json!({"a": 2, "b": 3}), "5").await;
     check(&mut peer, "repeat", json!({"word": "ho"}), "ho ho").await;
@@ -238,9 +238,9 @@ async fn a_function_gets_what_it_declares() {
     assert_eq!(nothing["result"], json!({"content": [], "isError": false}));
 }
 
-/// PAT-030: the wrong arguments never reach the function, and the answer says what is right.
+/// PAT-030: invalid arguments never reach the function, and the result explains them.
 #[tokio::test]
-async fn wrong_arguments_are_explained() {
+async fn invalid_arguments_are_explained() {
     let mut peer = peer().await;
     for (tool, arguments, expected) in [
         ("repeat", json!({"word": ""}), "word must not be empty"),
@@ -255,7 +255,7 @@ async fn wrong_arguments_are_explained() {
     }
 }
 
-/// MCP-028: a failure of the function's own is a result with a name and data.
+/// MCP-028: a `Failure` is a result with a name and data.
 #[tokio::test]
 async fn a_failure_has_a_name() {
     let mut peer = peer().await;
@@ -272,7 +272,7 @@ async fn a_failure_has_a_name() {
     assert_eq!(done["structuredContent"], json!({"price": 500, "route": ["Bern"]}));
 }
 
-/// A tool is still the function it was.
+/// The attribute leaves the function unchanged.
 #[tokio::test]
 async fn a_tool_can_be_called_as_a_function() {
     assert!((add(2.0, 3.0) - 5.0).abs() < f64::EPSILON);

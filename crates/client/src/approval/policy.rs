@@ -47,8 +47,8 @@ impl fmt::Display for Policy {
 #[error("a policy is one of ask, allow, deny")]
 pub struct UnknownPolicy;
 
-/// Default policy, with exceptions by the server's target: the URL or command the user gave. The name
-/// that a server gives itself is ignored.
+/// Default policy, with exceptions by the server's target: the URL or command the user gave. The
+/// name that a server gives itself is ignored.
 ///
 /// ```
 /// use mcp_flow_client::approval::{Policy, PolicyTable};

@@ -3,8 +3,8 @@
 use mcp_flow_proto::model::ToolDefinition;
 use serde_json::{Map, Value};
 
-/// Header names, without their prefix, and values for a call. The error says why the tool must not be
-/// used over HTTP.
+/// Header names, without their prefix, and values for a call. The error says why the tool must not
+/// be used over HTTP.
 pub(crate) fn values(
     tool: &ToolDefinition,
     arguments: &Map<String, Value>,

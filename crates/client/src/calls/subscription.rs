@@ -1,8 +1,8 @@
 //! Subscriptions to changes of lists and resources.
 //!
 //! Under 2026-07-28 a subscription is one long-lived request, `subscriptions/listen`; in earlier
-//! revisions each resource is subscribed to and list changes arrive unsolicited. Both are one stream
-//! here. A task renews it on each new connection until it is dropped.
+//! revisions each resource is subscribed to and list changes arrive unsolicited. Both are one
+//! stream here. A task renews it on each new connection until it is dropped.
 
 use std::convert::Infallible as Never;
 use std::pin::Pin;
@@ -134,8 +134,8 @@ impl Drop for ChangeStream {
 impl Client {
     /// Subscribes to changes. Returns the stream once the server has acknowledged it.
     ///
-    /// The stream survives reconnections, which it reports as [`ServerChange::Reconnected`]; it ends with
-    /// an error when reconnecting fails.
+    /// The stream survives reconnections, which it reports as [`ServerChange::Reconnected`]; it
+    /// ends with an error when reconnecting fails.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -128,8 +128,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// Sends `initialize` while `server/discover` is pending: the server may be old or only slow. The
-    /// first usable response wins.
+    /// Sends `initialize` while `server/discover` is pending: the server may be old or only slow.
+    /// The first usable response wins.
     async fn race_initialize(&self, mut probe: Exchange) -> Result<(), HandshakeError> {
         let mut old = self.ask_initialize(NEWEST_HANDSHAKE)?;
         tokio::select! {

@@ -11,9 +11,9 @@ use crate::event::ClientEvent;
 impl Client {
     /// Runs a flow; the host answers its prompts.
     ///
-    /// Like [`try_run_flow`](Self::try_run_flow), but if the server lacks the interaction protocol or
-    /// the tool is not interactive, the host is asked for the arguments up front, which are sent with
-    /// one `tools/call` (INT-099).
+    /// Like [`try_run_flow`](Self::try_run_flow), but if the server lacks the interaction protocol
+    /// or the tool is not interactive, the host is asked for the arguments up front, which are sent
+    /// with one `tools/call` (INT-099).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -60,11 +60,11 @@ impl Client {
         }
     }
 
-    /// Runs a flow; the host answers its prompts. `None` if the server lacks the interaction protocol
-    /// or the tool is not interactive: call it with all arguments (C-44).
+    /// Runs a flow; the host answers its prompts. `None` if the server lacks the interaction
+    /// protocol or the tool is not interactive: call it with all arguments (C-44).
     ///
-    /// Answers are validated before they are sent, and asked for again if invalid (INT-087, INT-096).
-    /// A session that expires is restarted once, with the answers so far (INT-088).
+    /// Answers are validated before they are sent, and asked for again if invalid (INT-087,
+    /// INT-096). A session that expires is restarted once, with the answers so far (INT-088).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -12,8 +12,8 @@ use crate::client::Client;
 use crate::error::{Error, ServerError};
 use crate::host::ProposedCall;
 
-/// Handle of a session on the server. Dropping it leaves the session open; [`Client::resume_session`]
-/// continues it.
+/// Handle of a session on the server. Dropping it leaves the session open;
+/// [`Client::resume_session`] continues it.
 #[derive(Debug)]
 pub struct InteractionSession {
     client: Client,
@@ -217,8 +217,8 @@ impl InteractionSession {
         Err(Error::Timeout { what: "the next question".to_owned(), limit })
     }
 
-    /// Answers the question that [`next`](Self::next) returned last. An answer to any other question
-    /// is not sent.
+    /// Answers the question that [`next`](Self::next) returned last. An answer to any other
+    /// question is not sent.
     pub async fn answer(&mut self, value: Value) -> Result<ResponseOutcome, Error> {
         self.apply_pushed();
         let turn = match &self.next {

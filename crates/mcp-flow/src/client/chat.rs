@@ -20,8 +20,8 @@ pub struct ChatModel {
 }
 
 impl ChatModel {
-    /// Creates a backend that requests this model from the endpoint at a URL. An API key is the bearer
-    /// token of `options`.
+    /// Creates a backend that requests this model from the endpoint at a URL. An API key is the
+    /// bearer token of `options`.
     pub fn new(
         url: &str,
         model: impl Into<String>,
