@@ -73,7 +73,7 @@ impl Drop for Served {
 /// Issue (audit): a server that was killed is followed by one that goes on with its log, whatever
 /// half line it has left; what is changed afterwards is found, with exit code 1.
 #[test]
-fn a_log_outlives_kill_and_shows_changes() {
+fn an_audit_log_survives_kills_and_shows_changes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let text =
@@ -123,7 +123,7 @@ fn a_log_outlives_kill_and_shows_changes() {
 /// Issue (audit): two servers do not write to one log, and a log nobody can write stops a server
 /// before it serves.
 #[test]
-fn a_log_belongs_to_one_server() {
+fn an_audit_log_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--store=memory:", "--audit", "audit.jsonl"];
     let first = Served::start(folder.path(), &options);
@@ -141,7 +141,7 @@ fn a_log_belongs_to_one_server() {
 /// Issue (audit): when no more can be written, nothing more is done, and whoever asks is told to come
 /// again; but the program hears everything and can be ended.
 #[test]
-fn a_full_disk_refuses_calls_and_holds_up_nothing() {
+fn a_full_disk_rejects_calls_without_blocking_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[offer]\nstore = \"memory:\"\n[audit]\nfile = \"audit.jsonl\"\n";
     std::fs::write(folder.path().join("flow.toml"), text).unwrap();

@@ -47,7 +47,7 @@ const HERE: &str = "[serve]\nlisten = \"127.0.0.1:0\"\n";
 
 /// Issue (doctor): each thing that is not in order is a finding with what to do about it.
 #[test]
-fn what_is_not_in_order_is_found() {
+fn problems_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -85,7 +85,7 @@ fn what_is_not_in_order_is_found() {
 
 /// Issue (doctor): certificates by how long they are good.
 #[test]
-fn certificates_are_looked_at() {
+fn certificates_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("{HERE}tls_certificate = \"chain.pem\"\ntls_key = \"key.pem\"\n");
     for (begins, ends, status) in [(2020, 2999, "ok"), (2020, 2021, "fail"), (2998, 2999, "fail")] {
@@ -97,7 +97,7 @@ fn certificates_are_looked_at() {
 
 /// Issue (doctor): a store that is there is opened and written to, and its key is nobody else's.
 #[test]
-fn a_store_and_its_key_are_tried() {
+fn the_store_and_its_key_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let text = format!("{HERE}[offer]\nstore = \"redb:journal.redb\"\n");
@@ -123,7 +123,7 @@ fn a_store_and_its_key_are_tried() {
 
 /// Issue (doctor): what a running server has is told as `serve` would find it: in use.
 #[test]
-fn what_a_running_server_has_is_in_use() {
+fn resources_of_a_running_server_are_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("flow.toml"), "").unwrap();

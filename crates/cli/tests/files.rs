@@ -52,7 +52,7 @@ fn files(listed: &Value) -> Vec<&Value> {
 /// PAT-024: over a pipe there are no links; what is larger than a result may be is refused with the
 /// limit, by the tool and as a resource.
 #[tokio::test]
-async fn what_is_too_large_for_a_pipe_is_refused() {
+async fn files_too_large_for_a_pipe_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(folder.path().join("large")).unwrap();
     file.set_len(17 * 1024 * 1024).unwrap();
@@ -68,7 +68,7 @@ async fn what_is_too_large_for_a_pipe_is_refused() {
 
 /// PAT-017: what nobody could read as text comes as bytes, and takes no more room than those.
 #[tokio::test]
-async fn zeros_are_no_text() {
+async fn binary_files_are_not_text() {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(folder.path().join("zeros")).unwrap();
     file.set_len(3 * 1024 * 1024).unwrap();
@@ -83,7 +83,7 @@ async fn zeros_are_no_text() {
 
 /// A root that is not there is named before anything is served.
 #[test]
-fn a_root_that_is_not_there_is_named() {
+fn a_missing_root_is_reported() {
     for command in ["stdio", "serve"] {
         let output = output(std::process::Command::new(PROGRAM).current_dir(FOLDER).args([
             command,

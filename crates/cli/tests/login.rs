@@ -16,7 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 /// MCP-089, MCP-090: log in by a page, use the server, log out; the file is the user's alone, and no
 /// secret is on the screen or in the log, however much is logged.
 #[test]
-fn a_login_serves_all_commands() {
+fn a_login_is_used_by_all_commands() {
     let test_server = TestServer::new();
     let folder = tempfile::tempdir().unwrap();
     let server = test_server.url();
@@ -80,7 +80,7 @@ fn a_login_can_be_pasted() {
 
 /// What cannot come of a login is told, with its exit code.
 #[test]
-fn a_login_that_fails_says_why() {
+fn failed_logins_are_explained() {
     let test_server = TestServer::new();
     let open = TestServer::with_rule(|_, request| match request.path() {
         "/mcp" => Some(Reply::json(200, &serde_json::json!({}))),

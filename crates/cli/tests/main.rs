@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod access;
 mod attack;
 mod audit;
 mod commands;
@@ -9,7 +10,6 @@ mod crash;
 mod doctor;
 mod files;
 mod flood;
-mod guarded;
 mod login;
 mod observed;
 mod serve;

@@ -17,7 +17,7 @@ const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 /// MCP-095: one line of JSON says where everything is; a client of either era finds the tools; and
 /// SIGTERM ends it with status 0.
 #[test]
-fn it_says_where_it_is_and_serves_there() {
+fn endpoints_are_printed_and_served() {
     let (mut program, mut out, ready, _deadline) = start(&["--diagnostics"]);
     assert_eq!(ready["pid"], program.id());
     let names: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
@@ -54,7 +54,7 @@ fn it_says_where_it_is_and_serves_there() {
 
 /// PAT-002: the same server answers lines on TCP and on a Unix socket.
 #[test]
-fn lines_are_served_on_sockets_too() {
+fn newline_delimited_json_is_served_on_sockets() {
     let path = std::env::temp_dir().join(format!("mcp-flow-socket-{}", std::process::id()));
     let (mut program, _, ready, _deadline) =
         start(&["--tcp", "127.0.0.1:0", "--unix", path.to_str().unwrap()]);
@@ -79,7 +79,7 @@ impl<T: Read + Write> ReadWrite for T {}
 
 /// INT-112, MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
-fn an_open_address_needs_a_word() {
+fn a_public_address_requires_tls() {
     let mut command = Command::new(PROGRAM);
     let output = output(command.current_dir(FOLDER).args(["serve", "--listen", "0.0.0.0:0"]));
     assert_eq!(output.status.code(), Some(1));
@@ -92,7 +92,7 @@ fn an_open_address_needs_a_word() {
 
 /// C-53: with a token file nobody comes in without a token.
 #[test]
-fn a_token_file_closes_the_door() {
+fn a_token_file_requires_authentication() {
     let path = std::env::temp_dir().join(format!("mcp-flow-tokens-{}", std::process::id()));
     std::fs::write(&path, "ada:0123456789abcdef0123\n").unwrap();
     let (mut program, _, ready, _deadline) = start(&["--token-file", path.to_str().unwrap()]);
@@ -114,7 +114,7 @@ fn a_token_file_closes_the_door() {
 /// says what to do. A server for one client does without the default one that another has, and says
 /// that too; a damaged one it does not pass over.
 #[test]
-fn a_journal_that_cannot_be_used_is_refused() {
+fn an_unusable_store_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join(".mcp-flow/journal.redb");
     let run = |arguments: &[&str]| {

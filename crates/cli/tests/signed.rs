@@ -17,7 +17,7 @@ const ANSWERED: &str = "4141415";
 /// MCP-073: with signing on, a byte that somebody changes is refused, in either direction and over
 /// several transports; without anybody in between all is as ever.
 #[test]
-fn a_changed_byte_is_refused() {
+fn changed_messages_are_rejected() {
     let folder = folder();
     let served = Served::start(folder.path(), &[]);
     for changed in [None, Some((ASKED, "4141424")), Some((ANSWERED, "4141416"))] {
@@ -44,7 +44,7 @@ fn a_changed_byte_is_refused() {
 
 /// MCP-073: off by default; who does not sign where it is on, or with another key, learns what to do.
 #[test]
-fn who_does_not_sign_is_told_so() {
+fn unsigned_messages_are_rejected() {
     let folder = folder();
     key(folder.path(), "other");
     let served = Served::start(folder.path(), &[]);
@@ -68,7 +68,7 @@ fn who_does_not_sign_is_told_so() {
 
 /// MCP-073: keys are exchanged on SIGHUP, which may come as soon as the server says it is there.
 #[test]
-fn keys_are_exchanged_while_running() {
+fn signing_keys_rotate_while_running() {
     let folder = folder();
     let mut served = Served::start(folder.path(), &[]);
     let url = served.places["mcp"].as_str().unwrap().to_owned();
@@ -92,7 +92,7 @@ fn keys_are_exchanged_while_running() {
 
 /// MCP-073: keys that others can read are no keys, and mistakes are told before a server runs.
 #[test]
-fn bad_keys_are_told() {
+fn invalid_signing_keys_are_reported() {
     let folder = folder();
     for (settings, told) in [
         ("key_file = \"absent\"", "absent"),

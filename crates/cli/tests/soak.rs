@@ -31,7 +31,7 @@ use server::Server;
 /// MCP-030, MCP-074, PAT-036: no reply is lost or doubled, and what clients leave behind, however
 /// they leave, is cleared away.
 #[test]
-fn clients_come_and_go_and_leave_nothing_behind() {
+fn disconnected_clients_leave_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     match Assignment::from_environment() {
         Some(assignment) => runtime.block_on(client::run(assignment)),

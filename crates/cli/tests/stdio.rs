@@ -132,7 +132,7 @@ async fn a_termination_signal_drains() {
 
 /// A client that goes away in the middle is noticed, and the program says so by its exit code.
 #[test]
-fn a_client_that_stops_reading_for_good_ends_the_program() {
+fn a_client_that_stops_reading_ends_the_program() {
     let mut child = Command::new(PROGRAM)
         .current_dir(FOLDER)
         .arg("stdio")
@@ -194,7 +194,7 @@ async fn the_workflowlookup_profile_is_strict() {
 
 /// MCP-054: a wrong command line is told apart from everything else.
 #[test]
-fn a_wrong_command_line_is_explained() {
+fn usage_errors_are_explained() {
     for arguments in [
         &["nonsense"][..],
         &["stdio", "--ordered", "--max-concurrency", "2"],

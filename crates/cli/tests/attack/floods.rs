@@ -63,7 +63,7 @@ async fn connections_and_sessions_are_bounded() {
 /// WT-069: streams, datagrams and frames that mean nothing, pings and cancels without end: bounded,
 /// and the connection beside them is served as before.
 #[tokio::test]
-async fn floods_on_one_connection_are_borne() {
+async fn floods_on_one_connection_are_limited() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     let mut beside = Way::open(&target, Transport::Flow).await;
@@ -159,7 +159,7 @@ async fn bursts_are_refused() {
 
 /// INT-108: one principal has so many conversations and no more.
 #[tokio::test]
-async fn conversations_are_bounded() {
+async fn session_rates_are_limited() {
     let target = Target::open("", &[]).await;
     let mut way = Way::open(&target, Transport::Tcp).await;
     let (mut begun, mut refused) = (0, 0);

@@ -8,7 +8,7 @@ use crate::attack::target::Target;
 
 /// INT-106, PAT-024: frames that break the rules end the conversation with the number that says why.
 #[tokio::test]
-async fn frames_that_break_the_rules_end_the_conversation() {
+async fn invalid_frames_close_the_connection() {
     let target = Target::open("[limits]\nframe_bytes = 65536\n", &[]).await;
     let mut book = Book::default();
     for (name, bytes, expected) in frames() {
@@ -22,7 +22,7 @@ async fn frames_that_break_the_rules_end_the_conversation() {
 
 /// A handshake that is not one is refused, and nothing is upgraded.
 #[tokio::test]
-async fn handshakes_that_are_none_are_refused() {
+async fn invalid_handshakes_are_rejected() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     let get = |name: &str, value: &str| upgrade().header(name, value);

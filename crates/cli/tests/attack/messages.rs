@@ -9,7 +9,7 @@ use crate::attack::way::{Heard, Transport, Way, connect};
 /// INT-106: what is no message of JSON-RPC is refused with the code that says why, over every
 /// transport, and the connection goes on.
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn invalid_messages_are_rejected() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {
@@ -72,7 +72,7 @@ async fn values_of_the_wrong_type_are_refused() {
 
 /// INT-106: what wants no answer gets none, whatever it says.
 #[tokio::test]
-async fn what_wants_no_answer_gets_none() {
+async fn notifications_get_no_response() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {
@@ -92,7 +92,7 @@ async fn what_wants_no_answer_gets_none() {
 
 /// INT-101: of two requests under one id the first is answered as if there were no second.
 #[tokio::test]
-async fn an_id_that_is_taken_is_refused() {
+async fn reused_request_ids_are_rejected() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {

@@ -23,7 +23,7 @@ const SHARED: [Transport; 8] = [
 /// Of many answers to one question exactly one is taken, and of answers and cancels exactly one acts,
 /// whichever transports they come by.
 #[tokio::test]
-async fn exactly_one_wins() {
+async fn exactly_one_of_racing_answers_wins() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     let mut ways = Vec::new();

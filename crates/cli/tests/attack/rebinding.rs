@@ -52,7 +52,7 @@ async fn foreign_hosts_are_refused() {
 
 /// MCP-049: a page of another origin is refused in every room, and is not told what was there.
 #[tokio::test]
-async fn foreign_pages_are_refused() {
+async fn foreign_origins_are_refused() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for (room, request) in rooms() {

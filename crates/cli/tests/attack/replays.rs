@@ -16,8 +16,8 @@ use crate::attack::webtransport::{settings, url};
 /// INT-103, INT-116: the sealed state of a request is good for its principal, its tool and its
 /// arguments, as it was given out and not otherwise.
 #[tokio::test]
-async fn a_request_state_is_good_for_one_thing() {
-    let target = Target::guarded("", &[]).await;
+async fn a_request_state_is_bound_to_its_call() {
+    let target = Target::with_tokens("", &[]).await;
     let mut book = Book::default();
     let mut ada = Way::open_as(&target, Transport::Alone, Some(ADA)).await;
     let mut bob = Way::open_as(&target, Transport::Alone, Some(BOB)).await;
@@ -61,7 +61,7 @@ async fn a_request_state_is_good_for_one_thing() {
 
 /// INT-103: the token of a conversation that clients carry is good once, as it was given out.
 #[tokio::test]
-async fn a_carried_conversation_goes_forward_only() {
+async fn replayed_session_tokens_are_rejected() {
     let target = Target::open("", &["--stateless", "--replay-guard"]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {
@@ -105,8 +105,8 @@ async fn a_carried_conversation_goes_forward_only() {
 /// INT-115, C-46: when a token is taken back, what it had opened is closed on every transport, and
 /// it opens nothing any more; those of others go on.
 #[tokio::test]
-async fn a_token_that_is_taken_back_opens_nothing() {
-    let target = Target::guarded("", &[]).await;
+async fn revoked_tokens_are_rejected() {
+    let target = Target::with_tokens("", &[]).await;
     let (address, mut book) = (target.address, Book::default());
     let session = begin(address, Some(BOB)).await;
     let listening = Request::get("/mcp").header("mcp-session-id", &session);

@@ -12,8 +12,8 @@ use crate::attack::way::{Transport, Way, begin, by, initialize};
 /// INT-103, INT-116: whoever knows the id of another's session has nothing; it is as unknown as one
 /// that was made up. A client cannot choose the id of its own.
 #[tokio::test]
-async fn a_stolen_session_is_unknown() {
-    let target = Target::guarded("", &[]).await;
+async fn a_stolen_http_session_is_unknown() {
+    let target = Target::with_tokens("", &[]).await;
     let (address, mut book) = (target.address, Book::default());
     let ada = begin(address, Some(ADA)).await;
     let upper = ada.to_uppercase();
@@ -70,8 +70,8 @@ async fn a_stolen_session_is_unknown() {
 /// INT-101, INT-103, INT-116: conversations belong to whoever began them, over every transport, and
 /// to others they do not exist.
 #[tokio::test]
-async fn a_stolen_conversation_is_unknown() {
-    let target = Target::guarded("", &[]).await;
+async fn a_stolen_flow_session_is_unknown() {
+    let target = Target::with_tokens("", &[]).await;
     let mut book = Book::default();
     for transport in Transport::ASKING {
         let mut ada = Way::open_as(&target, transport, Some(ADA)).await;
@@ -113,7 +113,7 @@ async fn a_stolen_conversation_is_unknown() {
 /// INT-103: a link to a download is good for whom it was made for.
 #[tokio::test]
 async fn a_stolen_link_is_unknown() {
-    let target = Target::guarded("", &[]).await;
+    let target = Target::with_tokens("", &[]).await;
     let mut book = Book::default();
     let uri = format!("file://{}/large.bin", target.root().display());
     let transports = [Transport::Http, Transport::Alone, Transport::Sse, Transport::WebSocket];

@@ -14,7 +14,7 @@ const SMALL: &str = "[limits]\nframe_bytes = 65536\nbatch = 10\n";
 /// PAT-024, INT-106: what is longer than a message may be is refused by name, over every transport
 /// that has this limit, and costs nobody else anything.
 #[tokio::test]
-async fn what_is_too_long_is_refused() {
+async fn oversized_messages_are_rejected() {
     let target = Target::open(SMALL, &[]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {
@@ -52,7 +52,7 @@ async fn what_is_too_long_is_refused() {
 /// INT-106: what is nested deeper than anyone needs is refused wherever it stands, and no stack
 /// overflows.
 #[tokio::test]
-async fn what_is_too_deep_is_refused() {
+async fn deeply_nested_messages_are_rejected() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for transport in Transport::EVERY {
@@ -96,7 +96,7 @@ async fn what_is_too_deep_is_refused() {
 
 /// PAT-024: heads that are too long or have too many lines, and bodies that say so or do not.
 #[tokio::test]
-async fn requests_that_are_too_large_are_refused() {
+async fn oversized_requests_are_rejected() {
     let target = Target::open(SMALL, &[]).await;
     let mut book = Book::default();
     let long = "x".repeat(500_000);
@@ -129,7 +129,7 @@ async fn requests_that_are_too_large_are_refused() {
 
 /// WT-069, PAT-024: frames by WebTransport whose length cannot be, or is more than is taken.
 #[tokio::test]
-async fn frames_that_are_too_long_end_the_session() {
+async fn oversized_frames_close_the_session() {
     let target = Target::open(SMALL, &[]).await;
     let mut book = Book::default();
     for (name, bytes) in [

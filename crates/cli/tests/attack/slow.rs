@@ -16,7 +16,7 @@ use crate::attack::webtransport::{dial, url};
 
 /// INT-106: whoever does not go on in time is hung up on, or told so, while others are served.
 #[tokio::test]
-async fn slow_clients_are_let_go() {
+async fn slow_clients_are_disconnected() {
     let limits = "[limits]\nhead_seconds = 1\nbody_seconds = 1\nkeep_alive_seconds = 1\n";
     let target = Target::open(limits, &[]).await;
     let mut book = Book::default();

@@ -9,7 +9,7 @@ use crate::attack::target::Target;
 /// INT-106: a request whose end or whose meaning depends on who reads it is refused, and what is
 /// hidden behind it is never taken for a request of its own.
 #[tokio::test]
-async fn what_can_be_read_in_two_ways_is_refused() {
+async fn ambiguous_requests_are_rejected() {
     let target = Target::open("[limits]\nhead_seconds = 1\nbody_seconds = 1\n", &[]).await;
     let mut book = Book::default();
     let rows: Vec<_> = heads().into_iter().chain(chunks()).collect();

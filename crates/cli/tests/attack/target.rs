@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// One that lets in Ada, Bob and whoever has a token of the issuer.
-    pub(crate) async fn guarded(more: &str, arguments: &[&str]) -> Self {
+    pub(crate) async fn with_tokens(more: &str, arguments: &[&str]) -> Self {
         Self::start(more, arguments, Some(Signer::ed25519("one"))).await
     }
 

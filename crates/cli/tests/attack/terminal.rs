@@ -12,7 +12,7 @@ use crate::attack::target::PROGRAM;
 /// PAT-023, PAT-035: nothing that a server says acts on the terminal, hides from the eye or passes for
 /// something the program says, be it a name, a description, a result, an error or a resource.
 #[test]
-fn texts_of_a_server_are_only_shown() {
+fn server_texts_are_sanitized() {
     let mut book = Book::default();
     let address = http(|mut asked| answer(&mut asked));
     let url = format!("http://{address}/mcp");

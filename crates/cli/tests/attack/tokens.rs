@@ -17,8 +17,8 @@ use crate::attack::webtransport::{settings, url};
 /// INT-115, INT-117, MCP-072, C-46: no token but a good one opens any door, over any transport that
 /// asks.
 #[tokio::test]
-async fn no_door_opens_for_a_bad_token() {
-    let target = Target::guarded("", &[]).await;
+async fn invalid_tokens_are_rejected_on_every_transport() {
+    let target = Target::with_tokens("", &[]).await;
     let signer = target.issuer.as_ref().unwrap();
     let mut book = Book::default();
     let good = signer.sign(&claims());
@@ -68,8 +68,8 @@ async fn no_door_opens_for_a_bad_token() {
 
 /// MCP-072: over stdio a wrong token is refused at initialize, and nothing is served.
 #[tokio::test]
-async fn stdio_is_no_way_around() {
-    let target = Target::guarded("", &[]).await;
+async fn invalid_tokens_are_rejected_over_stdio() {
+    let target = Target::with_tokens("", &[]).await;
     let mut book = Book::default();
     let config = target.root().join("../flow.toml");
     let config = config.canonicalize().unwrap().display().to_string();

@@ -10,7 +10,7 @@ use crate::attack::way::{Heard, Transport, Way};
 /// PAT-019, PAT-021, PAT-058: no spelling of a URI reads or watches what is outside, and what is
 /// there cannot be told from what is not.
 #[tokio::test]
-async fn no_uri_leads_out() {
+async fn no_uri_leaves_the_roots() {
     let target = Target::open("", &[]).await;
     let (root, mut book) = (target.root().display().to_string(), Book::default());
     let parent = root.strip_suffix("/files").unwrap();
@@ -44,7 +44,7 @@ async fn no_uri_leads_out() {
 
 /// PAT-021: the console, downloads and every other room have what they have, and no path to files.
 #[tokio::test]
-async fn no_address_leads_out() {
+async fn no_http_path_leaves_the_roots() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for (path, status) in ADDRESSES {
@@ -215,7 +215,7 @@ const ADDRESSES: &[(&str, u16)] = &[
 
 /// Addresses that begin where downloads are: only those may be fetched that were made.
 #[tokio::test]
-async fn no_download_leads_out() {
+async fn no_download_leaves_the_roots() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
     for token in [

@@ -12,7 +12,7 @@ use super::{PROGRAM, Server, local, run};
 /// MCP-032, MCP-036, MCP-039: what comes of a call is on standard output, what went wrong on
 /// standard error, and the exit code tells which it was.
 #[test]
-fn the_exit_code_tells_what_came_of_a_call() {
+fn exit_codes_tell_the_outcome_of_a_call() {
     for (words, code, part) in [
         (&["calculator.add", "a=2", "b=3"][..], 0, "5"),
         (&["calculator.add", "--json", r#"{"a": 2, "b": 3}"#], 0, "5"),
@@ -37,7 +37,7 @@ fn the_exit_code_tells_what_came_of_a_call() {
 /// MCP-035, MCP-054: a server that is not there, one that says nothing sensible, one that ends at
 /// once: each has its exit code, and its message says what to do.
 #[test]
-fn a_server_that_cannot_be_used_is_told_apart() {
+fn unusable_servers_have_their_own_exit_codes() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nobody = format!("http://127.0.0.1:{port}/mcp");
@@ -267,7 +267,7 @@ fn the_data_of_an_error_is_shown() {
 /// INT-087, INT-098: a conversation over WebTransport is held, or left and taken up again, and a
 /// server is believed by its certificate alone.
 #[test]
-fn a_flow_is_held_over_webtransport() {
+fn a_flow_runs_over_webtransport() {
     let server = Server::start(&["--store", "memory:"]);
     let target = server.places["webtransport"].as_str().unwrap();
     let hash = server.places["certificateHash"].as_str().unwrap();
@@ -306,7 +306,7 @@ fn a_flow_is_held_over_webtransport() {
 
 /// C-53: whoever has no token is told so, and whoever has one comes in.
 #[test]
-fn a_closed_door_opens_with_a_token() {
+fn a_token_grants_access() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();

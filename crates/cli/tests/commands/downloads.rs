@@ -21,7 +21,7 @@ fn a_truncated_file_is_not_saved() {
     let hash = ["--certificate-hash", place("certificateHash")];
     for (url, options, told) in [
         (place("webtransport"), &hash[..], "truncated: it ended after"),
-        (place("mcp"), &[], "broke off"),
+        (place("mcp"), &[], "failed"),
     ] {
         // Nothing reads as much in time, and next to nothing of it is on the disk.
         let file = File::create(source.path().join("large.bin")).unwrap();
@@ -56,7 +56,7 @@ fn size_within(folder: &Path) -> u64 {
 /// PAT-024: what is linked to is fetched at the same time: no link here leads to anything before all
 /// of them were followed.
 #[test]
-fn downloads_run_side_by_side() {
+fn downloads_run_concurrently() {
     let all = Barrier::new(LINKS.len());
     let (names, err, code) = download(move |mut asked| {
         all.wait();
@@ -69,10 +69,10 @@ fn downloads_run_side_by_side() {
 
 /// PAT-023: when one breaks off, the others are given up, and nothing half is in the folder.
 #[test]
-fn one_that_fails_ends_them_all() {
+fn a_failed_download_cancels_the_others() {
     for (broken, told) in [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome", "broke off"),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n", "broke off"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome", "failed"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n", "failed"),
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n\u{1b}[", "404"),
         (
             "HTTP/1.1 302 Found\r\nlocation: http://b.example/\r\ncontent-length: 0\r\n\r\n",
@@ -98,7 +98,7 @@ fn one_that_fails_ends_them_all() {
 
 /// A download that stands still is given up within the time limit.
 #[test]
-fn one_that_stands_still_is_given_up() {
+fn a_stalled_download_times_out() {
     let (names, err, code) = download(|mut asked| {
         asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
         asked.until_closed();

@@ -15,7 +15,7 @@ const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{e0041}\r\u{8
 /// PAT-023, PAT-033: nothing a server says acts on the terminal, wherever it is shown: in tables, in
 /// results, in errors, in questions, in what it logs, in names of files.
 #[test]
-fn no_text_of_a_server_acts_on_the_terminal() {
+fn no_control_characters_of_a_server_reach_the_terminal() {
     let evil = |what: &str| json!(format!("{what}{EVIL}"));
     let address = http(move |mut asked| answer(&mut asked, evil));
     let url = format!("http://{address}/mcp");
@@ -139,7 +139,7 @@ fn answer(asked: &mut ScriptedRequest, evil: impl Fn(&str) -> Value) {
 /// MCP-035: a list without end, a schema that cannot be checked, an answer that is no message, one
 /// that is too long, and silence: each ends, with the exit code that says so.
 #[test]
-fn nothing_goes_on_for_ever() {
+fn every_request_to_a_hostile_server_ends() {
     let twice = |place: usize| {
         let next = json!({"$ref": format!("#/$defs/d{}", place + 1)});
         (format!("d{place}"), json!({"allOf": [next, next]}))
@@ -174,7 +174,7 @@ fn nothing_goes_on_for_ever() {
     for (words, code, told) in [
         (["resources", &at("loop"), "", ""], 4, "the same cursor twice"),
         (["prompts", &at("loop"), "", ""], 4, "the same cursor twice"),
-        (["tools", &at("garbage"), "", ""], 4, "no response"),
+        (["tools", &at("garbage"), "", ""], 4, "not a response"),
         (["tools", &at("long"), "", ""], 4, "more than 67108864 bytes"),
         (["tools", &at("silent"), "--timeout", "1"], 3, "--timeout"),
         (["call", &at("bomb"), "bomb", "a=x"], 0, "done"),

@@ -13,7 +13,7 @@ use super::{PROGRAM, Server, run};
 /// INT-098: who leaves a conversation is told how to take it up again where that works, and what
 /// becomes of it elsewhere.
 #[test]
-fn a_conversation_that_is_left_is_taken_up_only_where_it_can_be() {
+fn an_interrupted_session_is_resumed_where_possible() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("--store=redb:{}", folder.path().join("journal.redb").display());
     let stateless = Server::start(&["--stateless", "--store", "memory:"]);
@@ -67,7 +67,7 @@ fn foreign(mut asked: ScriptedRequest) {
 /// MCP-094: ctrl-c where there is no terminal says what is true of the conversation: it goes on
 /// waiting, or ends with its server.
 #[test]
-fn a_signal_tells_what_becomes_of_the_conversation() {
+fn a_signal_prints_how_to_resume_the_session() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", folder.path().join("journal.redb").display());
     for (store, told) in [(store.as_str(), "sessions answer"), ("memory:", "ends with its server")]

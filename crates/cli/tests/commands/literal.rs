@@ -25,7 +25,7 @@ fn answers(told: &[Value]) -> Vec<&Value> {
 /// INT-092, INT-093, C-10: what a server can do is in its handshake, or in `capabilities`, which is
 /// asked before the first conversation; no mark on the tool is needed.
 #[test]
-fn capabilities_are_asked_for_and_the_conversation_is_held() {
+fn capabilities_are_requested_once_before_a_session() {
     let features = json!({"statefulSessions": true, "validation": true});
     let whole = json!({"interactive": true, "version": "0.1.0", "features": features});
     for (declared, is_asked) in [(Some(whole), false), (Some(json!({})), true), (None, true)] {

@@ -16,7 +16,7 @@ use super::{PROGRAM, Server, run};
 /// INT-098, INT-113, MCP-094: a conversation is begun on one server, survives its sudden end, is
 /// answered at rest and finished on the next, and its answers cannot be read in the file.
 #[tokio::test]
-async fn a_conversation_survives_its_server() {
+async fn a_session_survives_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", folder.path().join("journal.redb").display());
     let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);
@@ -81,7 +81,7 @@ async fn used_tokens_are_refused_after_a_crash() {
 
 /// C-41, INT-080: who looks at a conversation is told when it will end, or when and why it has.
 #[tokio::test]
-async fn a_conversation_says_when_and_why_it_ended() {
+async fn a_session_shows_when_and_why_it_ended() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", folder.path().join("journal.redb").display());
     let config = folder.path().join("flow.toml");
@@ -114,7 +114,7 @@ async fn a_conversation_says_when_and_why_it_ended() {
 
 /// INT-107: a burst is refused with when to go on, and other conversations do not notice.
 #[tokio::test]
-async fn answers_have_a_rate() {
+async fn answers_are_rate_limited() {
     let options = ["stdio", "--store", "memory:", "--answers-per-second", "1"];
     let (mut program, mut peer) = Program::start(PROGRAM, &options);
     peer.initialize(Revision::V2025_11_25).await;
@@ -156,7 +156,7 @@ fn a_store_without_its_key_is_refused() {
 /// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever
 /// looks into its store at rest sets nothing going, and whoever answers there sees it through.
 #[tokio::test]
-async fn interrupted_work_is_taken_up_by_servers_only() {
+async fn interrupted_steps_are_resumed_by_servers_only() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.redb");
     let store = format!("redb:{}", journal.display());
@@ -197,7 +197,7 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
 /// INT-074: the number of conversations is known after a restart, and falls when one expires though
 /// nobody asks for it.
 #[tokio::test]
-async fn conversations_are_counted_as_they_come_and_go() {
+async fn sessions_are_counted_by_state() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", folder.path().join("journal.redb").display());
     let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);

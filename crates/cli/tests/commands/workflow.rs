@@ -36,12 +36,12 @@ fn a_new_workflow_is_written_checked_and_listed() {
         minimumServerVersion: 99.0.0\nsteps: [{id: one, title: One, prompt: First}]\n";
     std::fs::write(folder.path().join("workflows/newer.yaml"), newer).unwrap();
     let (out, _, _) = workflow(&["list"]);
-    assert!(out.contains("incompatible: the-newer needs server 99.0.0"), "{out}");
+    assert!(out.contains("incompatible: the-newer requires server 99.0.0"), "{out}");
 }
 
 /// What is wrong is said before what to do about it.
 #[test]
-fn a_workflow_that_is_not_there_is_told() {
+fn an_unknown_workflow_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (words, told) in [
         (["show", "code-reveiw"], "no workflow named code-reveiw; did you mean code-review?"),
@@ -57,7 +57,7 @@ fn a_workflow_that_is_not_there_is_told() {
 
 /// A person goes through a workflow; an output that does not do is asked for again.
 #[test]
-fn a_person_is_walked_through() {
+fn a_workflow_runs_by_lines() {
     let folder = tempfile::tempdir().unwrap();
     let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\n\
         preconditions: [The tea is ready]\nclarificationPrompts: [Which cup?]\nsteps:\n\
@@ -83,7 +83,7 @@ fn a_person_is_walked_through() {
 
 /// WFL-065: our own server keeps to the document, one that does not is found out.
 #[test]
-fn conformance_is_tried_from_outside() {
+fn conformance_tests_find_violations() {
     let folder = tempfile::tempdir().unwrap();
     let strict = ["workflow", "conform", "--", PROGRAM, "stdio", "--profile", "workflowlookup"];
     let (said, _, code) = run_in(folder.path(), &strict, "");

@@ -81,7 +81,7 @@ fn every_kind_of_question_has_its_widget() {
 /// INT-098, MCP-094: ctrl-c in the middle leaves the conversation where it is, and says how to
 /// take it up again: answer by answer, or in the terminal until its end.
 #[test]
-fn a_conversation_that_was_left_is_taken_up_again() {
+fn an_interrupted_session_is_resumed() {
     let place = Place::new();
     let mut terminal = place.call(&["book_trip"]);
     terminal.expect("Where to?");
@@ -126,7 +126,7 @@ fn missing_arguments_are_asked_for() {
 /// A person goes through a workflow: what does not do is explained, ctrl-c leaves the run where it
 /// is, and it is taken up again, with the outcome agreed to.
 #[test]
-fn a_person_goes_through_a_workflow() {
+fn a_person_runs_a_workflow() {
     let place = Place::new();
     let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\nsteps:\n\
         - {id: one, title: One, prompt: 'First {{word}}', requireConfirmation: true,\n   \
@@ -195,7 +195,7 @@ fn a_call_is_approved_or_not() {
 
 /// Two forms that a server sends at once are filled in one after the other.
 #[test]
-fn forms_wait_for_their_turn() {
+fn concurrent_forms_are_shown_one_by_one() {
     let script = Script::new(
         r#"
   *'"tools/list"'*) reply result '{"tools":[{"name":"two","inputSchema":{"type":"object"}}]}' ;;

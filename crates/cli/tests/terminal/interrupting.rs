@@ -25,7 +25,7 @@ fn a_running_call_is_cancelled() {
 
 /// MCP-094: over pipes the server is told which request is cancelled, before its input ends.
 #[test]
-fn a_server_over_pipes_is_told() {
+fn cancellation_is_sent_over_pipes() {
     let script = Script::new(SLOW, "");
     let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
     terminal.expect("50%");
@@ -37,7 +37,7 @@ fn a_server_over_pipes_is_told() {
 
 /// A second ctrl-c does not wait for a server that will not end, and leaves nothing of it behind.
 #[test]
-fn a_second_one_quits_at_once() {
+fn a_second_ctrl_c_quits_at_once() {
     let script = Script::new(SLOW, "trap '' TERM; while :; do sleep 1; done");
     let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
     terminal.expect("50%");
@@ -76,7 +76,7 @@ fn connecting_is_interrupted() {
 /// MCP-094: over HTTP, servers of older revisions are told by a message. Under 2026-07-28 the end of
 /// its stream cancels a request, and nothing is said beside.
 #[test]
-fn a_server_over_http_is_told() {
+fn cancellation_is_sent_over_http() {
     for (path, is_modern) in [("/mcp", true), ("/mcp", false), ("/sse", false)] {
         let (url, news) = slow_server(path, is_modern);
         let mut terminal = Terminal::start(&["call", &url, "slow"]);
@@ -99,7 +99,7 @@ fn a_server_over_http_is_told() {
 
 /// PAT-023: downloads that are interrupted leave nothing in the folder.
 #[test]
-fn no_half_file_is_left_behind() {
+fn no_partial_file_is_left_behind() {
     let (told, news) = channel();
     let address = http(move |mut asked: ScriptedRequest| {
         if asked.line.starts_with("GET /part-") {

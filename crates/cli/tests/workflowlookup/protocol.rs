@@ -35,7 +35,7 @@ fn the_sample_session_works_literally() {
 
 /// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016, WFL-061: what may open a session.
 #[test]
-fn a_session_is_opened_by_the_letter() {
+fn the_handshake_follows_the_specification() {
     let open = |params: Value| request("initialize", params);
     let replies = session(
         &[],
@@ -216,7 +216,7 @@ fn replies_come_in_order() {
 
 /// WFL-005, C-17: where order is promised, ping waits for its turn too.
 #[test]
-fn ping_keeps_its_place() {
+fn ping_is_answered_in_order() {
     let sleep = json!({"name": "sleep", "arguments": {"ms": 50}});
     let lines = [
         initialize(),
@@ -287,7 +287,7 @@ fn an_unusable_directory_is_fatal() {
 
 /// WFL-016: nothing is said before anyone asks, and nothing on standard error if all is well.
 #[test]
-fn the_start_is_silent() {
+fn startup_prints_nothing() {
     let output = run(&["stdio", "--profile", "workflowlookup"], b"");
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");

@@ -5,7 +5,7 @@ use super::*;
 /// WFL-020, WFL-025, WFL-028, WFL-036, WFL-040, WFL-042: each example of the document, when sent, gives
 /// a response of its shape, which keeps to the output schema.
 #[test]
-fn examples_hold() {
+fn the_examples_of_the_specification_work() {
     let tools: Vec<Value> = serde_json::from_str(TOOLS).unwrap();
     let lines: Vec<_> = tools
         .iter()
@@ -35,7 +35,7 @@ fn examples_hold() {
 
 /// WFL-018, WFL-023, WFL-026, WFL-027, WFL-032, WFL-033, WFL-041, C-54: what may be sent.
 #[test]
-fn inputs_are_held_to_their_schemas() {
+fn inputs_are_validated_against_their_schemas() {
     let ai = "ai-task-implementation";
     let long = "a".repeat(65);
     let most = "a".repeat(64);
@@ -99,7 +99,7 @@ fn inputs_are_held_to_their_schemas() {
 /// WFL-031, WFL-035, WFL-038, WFL-039, WFL-044, C-28, C-29: a file of one's own, walked to its
 /// end; failing outputs are told why.
 #[test]
-fn a_workflow_is_walked_to_its_end() {
+fn a_workflow_runs_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let workflow = "id: my-own\nname: Mine\ndescription: Own → one\nsteps:\n\
         - {id: one, title: One, prompt: 'First {{who}}'}\n\

@@ -16,7 +16,7 @@ const BOB: &str = "bob-0123456789abcdef";
 /// INT-115, MCP-091: SIGHUP takes up who is let in and who may use what, without dropping those who
 /// stay; a file with a mistake changes nothing.
 #[test]
-fn a_reload_changes_who_may_do_what() {
+fn a_reload_changes_tokens_and_permissions() {
     let folder = folder(&[("ada", ADA), ("bob", BOB)], "tools = [\"calculator.*\"]");
     let mut served = Served::start(folder.path(), &[]);
     let mut ada = served.stream(ADA);
@@ -52,7 +52,7 @@ fn a_reload_changes_who_may_do_what() {
 
 /// C-46: what others can reach is not opened unless it is known who they are.
 #[test]
-fn an_open_address_needs_identity() {
+fn a_public_address_requires_authentication() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = certificate_for(folder.path());
     let listen = "[serve]\nlisten = \"0.0.0.0:0\"\nwebtransport = false\n";
@@ -70,7 +70,7 @@ fn an_open_address_needs_identity() {
 
 /// MCP-072: over stdio the environment says who is calling; a wrong token is refused at initialize.
 #[test]
-fn the_environment_says_who_calls() {
+fn a_token_in_the_environment_authenticates_stdio() {
     let folder = folder(&[("ada", ADA)], "tools = [\"calculator.add\"]");
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}}});
@@ -147,7 +147,7 @@ fn files_are_checked_and_shown() {
 
 /// Options of the command line win over the file; a token file is read again, too.
 #[test]
-fn the_command_line_wins() {
+fn command_line_options_take_precedence() {
     let folder = folder(&[], "");
     std::fs::write(folder.path().join("tokens"), format!("ada:{ADA}\n")).unwrap();
     let text = "[serve]\nlisten = \"127.0.0.1:1\"\nconsole = false\n[log]\nlevel = \"info\"\n";
@@ -164,7 +164,7 @@ fn the_command_line_wins() {
 /// PAT-024, INT-107: an address others can reach has rates by itself, wherever it was given, and a
 /// reload does not take them away.
 #[test]
-fn a_reload_keeps_the_rates_of_an_open_address() {
+fn a_reload_keeps_the_rate_limits_of_a_public_address() {
     let folder = folder(&[("ada", ADA)], "tools = [\"*\"]");
     let file = folder.path().join("flow.toml");
     let text = std::fs::read_to_string(&file).unwrap();
