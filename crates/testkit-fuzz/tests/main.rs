@@ -4,6 +4,8 @@
 //! `MCP_FLOW_FUZZ_SEED` derives other inputs and `MCP_FLOW_FUZZ_RUNS` more of them. A failing input
 //! is printed; add it to `fuzz/corpus` when the bug is fixed.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use mcp_flow_testkit_fuzz::generate::{Random, input};
