@@ -151,13 +151,14 @@ const MAY_USE: [(&str, &[&str]); 34] = [
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
 /// Public type names that several crates use for one concept, with the reason.
-const SHARED_NAMES: [(&str, &str); 7] = [
+const SHARED_NAMES: [(&str, &str); 8] = [
     ("BindError", "generic; every transport that listens"),
     ("Bound", "generic; every transport that listens"),
     ("Client", "the MCP client, seen from either end"),
     ("Completion", "the result of `completion/complete`, at either end"),
     ("Options", "generic; one per crate"),
     ("Prompt", "MCP and the interaction protocol both define one by this name"),
+    ("Request", "a JSON-RPC request, at either end"),
     ("Signing", "message signing, at either end"),
 ];
 
