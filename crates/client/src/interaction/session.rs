@@ -148,7 +148,7 @@ impl Client {
     /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// let session = client.start_session("wizard", Map::new()).await?.session().to_owned();
+    /// let session = client.start_session("wizard", Map::new()).await?.id().to_owned();
     /// // Later, perhaps by another client of the same user.
     /// let NextStep::Prompt(question) = client.resume_session(&session).next().await? else { panic!("it is over") };
     /// assert_eq!(question.prompt.message, "Enter name");
