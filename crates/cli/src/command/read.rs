@@ -167,7 +167,7 @@ async fn write_bytes(client: &Client, piece: Piece) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match piece {
         Piece::Inline { data, .. } => {
-            out.write_all(&data).context("cannot write to standard output")?
+            out.write_all(&data).context("cannot write to standard output")?;
         }
         Piece::Linked { name, link } => {
             download::fetch(client, &link, &mut out, &name, &ProgressDisplay::silent()).await?;

@@ -145,7 +145,7 @@ pub(crate) fn watch_files(workflows: &LookupTools, server: &Server) -> Option<Li
     workflows
         .follow(server)
         .inspect_err(|error| {
-            tracing::warn!(error, "cannot watch workflow files; changes need a restart")
+            tracing::warn!(error, "cannot watch workflow files; changes need a restart");
         })
         .ok()
 }
