@@ -31,7 +31,6 @@ fn skills_are_listed_and_shown() {
 
     let (listed, said, code) = skills(&["--format", "json"], folder.path());
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("broken") && said.contains("frontmatter"), "{said}");
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let uris: Vec<_> = listed["skills"].as_array().unwrap().iter().map(|one| &one["uri"]).collect();
     for uri in ["skill://acme/refunds/SKILL.md", "skill://workflows/code-review/SKILL.md"] {
@@ -52,6 +51,18 @@ fn skills_are_listed_and_shown() {
         assert!(text.contains(shown) && said.contains(told), "{words:?}: {text} {said}");
         assert!(!text.contains('\u{1b}'), "{text:?}");
     }
+}
+
+#[test]
+fn skills_that_are_left_out_are_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("broken")).unwrap();
+    std::fs::write(folder.path().join("broken/SKILL.md"), "nothing").unwrap();
+    let mut program = Command::new(PROGRAM);
+    program.current_dir(folder.path()).stdin(std::process::Stdio::null());
+    let output = output(program.args(["stdio", "--store", "memory:", "--skills", "."]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("broken") && said.contains("frontmatter"), "{said}");
 }
 
 #[test]
