@@ -126,7 +126,7 @@ fn an_unusable_store_is_an_error() {
     let first = Served::start(folder.path(), &[]);
     let (code, told) = run(&serve);
     assert_eq!(code, Some(1), "{told}");
-    for advice in ["another process", "stop that one", "--store redb:PATH", "--store memory:"] {
+    for advice in ["another process", "stop that process", "--store redb:PATH", "--store memory:"] {
         assert!(told.contains(advice), "{advice}: {told}");
     }
     let (code, told) = run(&["stdio"]);

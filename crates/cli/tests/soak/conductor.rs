@@ -121,7 +121,11 @@ async fn succession(
 fn start(assignment: &Assignment) -> Child {
     let (name, value) = assignment.variable();
     Command::new(std::env::current_exe().unwrap())
-        .args(["soak::clients_come_and_go", "--nocapture", "--test-threads=1"])
+        .args([
+            "soak::disconnected_clients_leave_nothing_behind",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(name, value)
         // What a client that is killed leaves lying about goes with the run.
         .env("TMPDIR", files::stdio_folder(&assignment.folder))

@@ -1,5 +1,7 @@
 //! Holds back follow-up messages until the response they follow has been flushed.
 
+use std::time::Duration;
+
 use mcp_flow_server::connection::FlushGuard;
 use parking_lot::Mutex;
 
@@ -7,8 +9,8 @@ use parking_lot::Mutex;
 /// message.
 ///
 /// Follow-ups leave over another connection, such as the session's event stream. They are written
-/// after the operating system has taken all of the response, so a client that reads data as it
-/// arrives sees the response first.
+/// [`DELAY`] after the operating system has taken all of the response: a client that finds data on
+/// both of its sockets reads them in any order, and must find the response alone first (INT-078).
 #[derive(Debug, Default)]
 pub(crate) struct FollowUps(Mutex<Vec<FlushGuard>>);
 
@@ -20,11 +22,18 @@ impl FollowUps {
 
     /// Releases the messages: everything written to the connection has been flushed.
     pub(crate) fn on_flush(&self) {
-        // Dropped outside the lock: sending may take other locks.
         let released = std::mem::take(&mut *self.0.lock());
-        drop(released);
+        if !released.is_empty() {
+            tokio::spawn(async move {
+                tokio::time::sleep(DELAY).await;
+                drop(released);
+            });
+        }
     }
 }
+
+/// Time for a client to read a response before a message that follows it arrives.
+const DELAY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
