@@ -27,7 +27,7 @@ async fn allowed_origins_can_read_responses() {
         assert!(exposed.contains("Mcp-Session-Id") && exposed.contains("WWW-Authenticate"));
     }
     let answer = running.send(hello).await;
-    assert_eq!(answer.header("access-control-allow-origin"), None, "nobody has to be shown");
+    assert_eq!(answer.header("access-control-allow-origin"), None, "no page may read it");
 }
 
 /// MCP-049: preflights list the allowed headers, without authentication.

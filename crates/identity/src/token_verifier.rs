@@ -167,7 +167,7 @@ impl Verifier for TokenVerifier {
         }
     }
 
-    /// Revoked principals are no longer good.
+    /// Revoked and expired principals are no longer valid.
     fn is_still_valid(&self, principal: &Principal) -> bool {
         principal.is_valid()
     }

@@ -173,7 +173,7 @@ fn general_error(error: &EngineError) -> RpcError {
                 ),
                 StoreError::Damaged(_) => RpcError::internal()
                     .with("reason", "damaged")
-                    .details("This session can no longer be read. StartRequest another."),
+                    .details("This session can no longer be read. Start another."),
                 _ => RpcError::internal(),
             }
         }

@@ -23,7 +23,7 @@ use crate::stored_token::{Grant, StoredToken};
 use crate::token_store::TokenStore;
 use crate::user_agent::UserAgent;
 
-/// LoginSettings of a login.
+/// Settings of a login.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoginSettings {

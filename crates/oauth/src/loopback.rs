@@ -1,4 +1,4 @@
-//! LoopbackListener redirection (RFC 8252, 7.3): receives the redirect of the authorization server on a local
+//! Loopback redirection (RFC 8252, 7.3): receives the redirect of the authorization server on a local
 //! port.
 
 use std::convert::Infallible;

@@ -47,7 +47,7 @@ impl StoredClient {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
-    /// Grant scopes, as far as known.
+    /// Granted scopes, as far as known.
     pub scopes: Vec<String>,
     /// Expiry of the access token.
     pub expires: Option<SystemTime>,

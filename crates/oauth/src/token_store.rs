@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use crate::error::OAuthError;
 use crate::stored_token::StoredToken;
 
-/// TokenStore of all servers, by server URL. Clones share the storage.
+/// Tokens of all servers, by server URL. Clones share the storage.
 #[derive(Clone, Debug)]
 pub struct TokenStore {
     storage: Storage,

@@ -264,7 +264,7 @@ impl Tables<'_> {
         match header {
             Some(header) => Ok(Some((key.value().1, header))),
             None => {
-                Err(redb::Error::Corrupted(format!("the row at {:?} has no headerer", key.value())))
+                Err(redb::Error::Corrupted(format!("the row at {:?} has no header", key.value())))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Rows of a journal: a plain headerer, and sealed events.
+//! Rows of a journal: a plain header, and sealed events.
 
 use mcp_flow_seal::{KeyRing, Seal};
 use mcp_flow_session::store::{Append, StoreError, Summary, decode, encode};
@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) replace: bool,
     pub(crate) owner: OwnerHash,
     pub(crate) header: RowHeader,
-    /// Content after the headerer: in the first row the hash of the owner, then sealed events.
+    /// Content after the header: in the first row the hash of the owner, then sealed events.
     pub(crate) body: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) const fn position(expected: u32, replace: bool) -> u32 {
     if replace { 0 } else { expected }
 }
 
-/// RowHeaderer of a row, readable without keys.
+/// Header of a row, readable without keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowHeader {
     pub(crate) state: State,
@@ -110,7 +110,7 @@ pub(crate) fn open(
 impl RowHeader {
     pub(crate) const LENGTH: usize = 29;
 
-    /// Splits a row into headerer and content.
+    /// Splits a row into header and content.
     pub(crate) fn split(value: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = value.split_first_chunk::<{ Self::LENGTH }>()?;
         let number =
@@ -126,7 +126,7 @@ impl RowHeader {
         Some((header, rest))
     }
 
-    /// Joins the headerer and content of a row.
+    /// Joins the header and content of a row.
     pub(crate) fn join(&self, body: &[u8]) -> Vec<u8> {
         let mut value = Vec::with_capacity(Self::LENGTH + body.len());
         value.extend_from_slice(&self.bound());

@@ -102,7 +102,7 @@ impl Streams {
         self.state().open == 0
     }
 
-    /// Waiter until a stream has ended.
+    /// Waits until a stream has ended.
     pub(crate) async fn drained(&self) {
         self.ended.notified().await;
     }
@@ -194,7 +194,7 @@ impl Streams {
         }
     }
 
-    /// Acquires a permit for one more stream. Waiter if not too many others do (C-16).
+    /// Acquires a permit for one more stream. Waits if not too many others do (C-16).
     async fn acquire_permit(&self, request: u32) -> Result<OwnedSemaphorePermit, DeliveryRejected> {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Ok(permit);

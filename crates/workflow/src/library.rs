@@ -83,7 +83,7 @@ struct Directory {
     path: PathBuf,
 }
 
-/// LibraryChanges of a library.
+/// Changes of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LibraryChanges {
     /// Ids of workflows added, removed, or listed differently.
@@ -103,7 +103,7 @@ impl Library {
         Self { inner: Arc::new(Inner { directories: Vec::new(), index: RwLock::new(index) }) }
     }
 
-    /// Reads the bundled workflows and those in directories, in this order. BrokenFile files are kept
+    /// Reads the bundled workflows and those in directories, in this order. Broken files are kept
     /// and logged; a directory that cannot be read is an error.
     pub fn open(
         directories: impl IntoIterator<Item = (Origin, PathBuf)>,

@@ -188,7 +188,7 @@ impl Serialize for LoopTag {
     }
 }
 
-/// LoopBody of a loop.
+/// Body of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum LoopBody {
@@ -210,19 +210,19 @@ pub struct Loop {
     /// Condition of `while` and `until`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// LoopCount of `for`.
+    /// Count of `for`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<LoopCount>,
     /// List of `forEach`, by the name of a context variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<str>>,
-    /// WorkflowContext variable for the number of the round, from 1.
+    /// Context variable for the number of the round, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration_var: Option<Box<str>>,
-    /// WorkflowContext variable for the current item.
+    /// Context variable for the current item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_var: Option<Box<str>>,
-    /// WorkflowContext variable for the index of the item, from 0.
+    /// Context variable for the index of the item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_var: Option<Box<str>>,
 }

@@ -77,7 +77,7 @@ impl<'a> Blocked<'a> {
     }
 }
 
-/// WorkflowContext with the variables that cannot be added to.
+/// Context with the variables that cannot be added to.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownContext<'c> {
     /// Variables.

@@ -128,7 +128,7 @@ impl<P, R> Request<P, R> {
     }
 }
 
-/// RequestParams of a request.
+/// Params of a request.
 pub trait RequestParams: Serialize + Send + Sync + 'static {
     /// Tool and arguments of a tool call, which the host has to approve.
     fn proposal(&self) -> Option<(&str, &Value)> {
@@ -247,7 +247,7 @@ where
             ("", Some(level)) => Cow::Owned(level),
             (meta, Some(level)) => Cow::Owned(format!("{meta},{level}")),
         };
-        // RequestProgress is requested only if the caller wants it.
+        // Progress is requested only if the caller wants it.
         let sink =
             (self.progress.is_some()).then(|| Arc::new(ProgressSink::new(self.progress.clone())));
         let extras = RequestExtras {

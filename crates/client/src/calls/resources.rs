@@ -70,7 +70,7 @@ impl Client {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ReadOutcome {
-    /// ReadContents; one resource may have several.
+    /// Contents; one resource may have several.
     pub contents: Vec<ReadContents>,
     /// Members of `_meta`.
     #[serde(rename = "_meta", default)]

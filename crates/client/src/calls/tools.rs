@@ -159,7 +159,7 @@ impl ClientInner {
     }
 }
 
-/// RequestParams of `tools/call`.
+/// Params of `tools/call`.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallToolParams {
     name: String,

@@ -65,7 +65,7 @@ impl ProgressSink {
             let mut last = self.state.lock();
             match progress.progress.partial_cmp(&*last) {
                 Some(std::cmp::Ordering::Greater) => *last = progress.progress,
-                // RequestProgress must increase; NaN is ignored too.
+                // Progress must increase; NaN is ignored too.
                 _ => return,
             }
         }

@@ -53,7 +53,7 @@ impl CommandModel {
             return Err("the command has no pipes".to_owned());
         };
         let write_input = async move {
-            // A command may answer without read_output its input.
+            // A command may answer without reading its input.
             let _ = stdin.write_all(&input).await;
         };
         let read_output = async {
@@ -112,7 +112,7 @@ impl Backend for CommandModel {
 /// Maximum length of stderr that is read; the rest is discarded.
 const STDERR_LIMIT: u64 = 64 << 10;
 
-/// Time limit for read_output stderr of a command that has exited.
+/// Time limit for reading stderr of a command that has exited.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum length of a result in bytes.

@@ -135,7 +135,7 @@ impl Session {
         self.connection.close(http3_code(number), reason.as_bytes());
     }
 
-    /// Returns the prefix of the session's datagrams: a quarter_stream_id of its id (RFC 9297).
+    /// Returns the prefix of the session's datagrams: a quarter of its id (RFC 9297).
     fn quarter_stream_id(&self) -> VarInt {
         VarInt::from_u64(self.id.into_inner() / 4).expect("smaller than a valid id")
     }

@@ -15,7 +15,7 @@ use crate::fault::hint;
 use crate::library::{Library, LibraryChanges, LibraryEntry, LibraryWatcher};
 use crate::schema;
 
-/// DefinitionForm of the tool definitions.
+/// Form of the tool definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefinitionForm {
     /// As printed in seed 004.
@@ -24,7 +24,7 @@ pub enum DefinitionForm {
     Standard,
 }
 
-/// DefinitionForm of errors such as an unknown workflow or step in `tools/call` (C-19).
+/// Form of errors such as an unknown workflow or step in `tools/call` (C-19).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// As a tool result with `isError`, which a model can read.

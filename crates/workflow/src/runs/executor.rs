@@ -86,7 +86,7 @@ impl<'a> Executor<'a> {
         let mut refused = None;
         loop {
             let found = self.position.next();
-            // WorkflowContext needed to decide which step is next.
+            // Context needed to decide which step is next.
             let wanted = match &found {
                 Err(fault) if fault.is_recoverable => vec![fault.to_string()],
                 Err(fault) => return Err(FlowError::new(fault.to_string())),

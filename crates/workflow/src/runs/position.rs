@@ -14,7 +14,7 @@ use crate::next::{self, KnownContext, LoopFault, Next, Round};
 #[derive(Debug)]
 pub(super) struct RunPosition<'a> {
     workflow: &'a Workflow,
-    /// WorkflowContext from the agent, without loop variables.
+    /// Context from the agent, without loop variables.
     known: WorkflowContext,
     done: HashSet<&'a str>,
     /// Loop round the run is in.
@@ -84,7 +84,7 @@ impl<'a> RunPosition<'a> {
         self.done.insert(&task.id);
     }
 
-    /// WorkflowContext from the agent with `more` added.
+    /// Context from the agent with `more` added.
     pub(super) fn agent_context(&self, more: &WorkflowContext) -> WorkflowContext {
         let mut agent_context = self.known.clone();
         agent_context.extend(self.without_fixed(more.clone()));

@@ -71,7 +71,7 @@ pub struct CompletedStep {
     pub output: String,
     /// True if a person confirmed it.
     pub confirmed: bool,
-    /// WorkflowContext given together with the output.
+    /// Context given together with the output.
     #[serde(default, skip_serializing_if = "WorkflowContext::is_empty")]
     pub context: WorkflowContext,
 }

@@ -89,7 +89,7 @@ impl RunTools {
     }
 }
 
-/// LibraryEntry of a run in a list.
+/// Entry of a run in a list.
 pub(super) fn listed_run(id: SessionId, session: &Session) -> Value {
     let RunRecord { workflow_id, name, version, steps, .. } = RunRecord::of(session);
     let open = session.open.as_ref();
