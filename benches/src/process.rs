@@ -11,9 +11,9 @@ use anyhow::{Context, bail};
 /// The CPU time of all threads of a process, in user and kernel mode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuTime {
-    /// In nanoseconds, but only of living threads.
+    /// CPU time of living threads, in nanoseconds.
     living: Option<Duration>,
-    /// Of all threads ever, but in units of a hundredth of a second.
+    /// CPU time of all threads, ended ones included, in hundredths of a second.
     whole: Duration,
 }
 

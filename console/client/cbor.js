@@ -13,7 +13,7 @@ export function encode(value) {
 export function decode(bytes) {
   const reader = new Reader(bytes);
   const value = reader.value(0);
-  if (!reader.isAtEnd) throw new Error("there is something after the end of the message");
+  if (!reader.isAtEnd) throw new Error("there are extra bytes after the message");
   return value;
 }
 
@@ -159,13 +159,13 @@ class Reader {
       case SIMPLE:
         return this.#simple(extra);
       default:
-        throw new Error("the message has something that JSON does not have");
+        throw new Error("the message has a value that JSON cannot represent");
     }
   }
 
   #name() {
     const first = this.#byte();
-    if (first >> 5 !== TEXT) throw new Error("a member has a name that is no text");
+    if (first >> 5 !== TEXT) throw new Error("a map key is not a string");
     return this.#text(first & 31);
   }
 
@@ -193,7 +193,7 @@ class Reader {
     if (extra === OPEN) {
       return this.#items(extra, () => {
         const first = this.#byte();
-        if (first >> 5 !== TEXT || (first & 31) === OPEN) throw new Error("a text has a part that is none");
+        if (first >> 5 !== TEXT || (first & 31) === OPEN) throw new Error("a chunk of a text string has another type");
         return this.#text(first & 31);
       }).join("");
     }
@@ -218,7 +218,7 @@ class Reader {
       case DOUBLE:
         return this.#view.getFloat64(this.#skip(8));
       default:
-        throw new Error("the message has something that JSON does not have");
+        throw new Error("the message has a value that JSON cannot represent");
     }
   }
 

@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Unreachable = 3,
     /// The server violated the protocol or rejected the request.
     Protocol = 4,
-    /// Authentication or authorization failed, or a person said no.
+    /// Authentication or authorization failed, or the user denied the request.
     Denied = 5,
     /// The user pressed ctrl-c.
     Interrupted = 130,

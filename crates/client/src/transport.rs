@@ -365,7 +365,7 @@ pub enum TransportError {
         #[source]
         source: Option<Arc<io::Error>>,
     },
-    /// The server at this address speaks another transport.
+    /// The server at this address uses another transport.
     #[error("{0}")]
     Unsuitable(String),
     /// The server requires authentication.

@@ -1,4 +1,4 @@
-//! What a tool costs: by attribute beside by hand, and the check of its arguments.
+//! Cost of a tool call: by attribute and by builder, and of the argument check.
 //!
 //! `cargo bench -p mcp-flow --bench tools`. Rounds of the two kinds take turns, and the median
 //! round counts, so that both meet the same machine.
@@ -103,7 +103,7 @@ fn main() {
     eprintln!("check of 20 fields in {} bytes < 3 us: {time:?} {}", arguments.len(), verdict(held));
 }
 
-/// How long one call takes, from its frame to its reply.
+/// Measures one call, from its frame to its reply.
 fn calls(connection: &Connection, tool: &str) -> Duration {
     let frame = format!(
         r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"a":2,"b":3}}}}}}"#

@@ -259,7 +259,7 @@ async fn a_chain_continues_from_file_to_file() {
     let verified = verify(&files, None, &Expected::default()).unwrap();
     assert_eq!((verified.entries, lines(&path).len()), (2, 1));
     let alone = check(&path, None).unwrap_err().to_string();
-    assert!(alone.contains("--after"), "{alone}");
+    assert!(alone.contains("--previous-hash"), "{alone}");
     let before = verify(&[old], None, &Expected::default()).unwrap().last;
     let after = Expected { after: before, ..Expected::default() };
     assert!(verify(&[path], None, &after).is_ok());

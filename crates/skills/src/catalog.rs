@@ -75,7 +75,7 @@ impl Skills {
 pub struct LeftOut {
     /// Its directory, or its URI.
     pub place: String,
-    /// Why, and what to do about it.
+    /// The reason, with advice.
     pub error: SkillError,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for LeftOut {
 pub(crate) struct Catalog {
     sources: Skills,
     current: RwLock<Arc<Snapshot>>,
-    /// Held by who makes the next snapshot, so that none is made of an outdated one.
+    /// Serializes updates, so that no snapshot is built from an outdated one.
     update: Mutex<()>,
 }
 

@@ -12,7 +12,7 @@ use crate::entry::{BadEntry, SkillEntry};
 use crate::frontmatter::Frontmatter;
 use crate::{EXTENSION, MOST_BYTES, SKILLS_GET, SKILLS_LIST, uri};
 
-/// Extends [`Client`] by skills. What a server says of itself is its own word: a verified file is
+/// Extends [`Client`] by skills. Metadata of a server is not trusted: a verified file is
 /// what the server's manifest promised, and no more trustworthy than the server.
 ///
 /// ```

@@ -44,7 +44,7 @@ pub(crate) fn read(root: &Path) -> Result<Found, BadDirectory> {
 pub struct BadDirectory {
     /// Its path.
     pub path: PathBuf,
-    /// Why not.
+    /// The I/O error.
     pub source: io::Error,
 }
 
@@ -58,7 +58,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Looks for skills in a directory that is none.
+    /// Searches a directory that is not itself a skill.
     fn prefix(&mut self, directory: &Dir, path: &str, depth: usize) {
         let names = match names(directory, self.names) {
             Ok(names) => names,
@@ -95,7 +95,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes up a skill, and those nested in it.
+    /// Adds a skill and the skills nested in it.
     fn skill(&mut self, directory: &Dir, path: &str) {
         let files = match collect(directory).and_then(|paths| read_all(directory, &paths)) {
             Ok(files) => files,
@@ -330,7 +330,7 @@ mod tests {
         assert!(told[0].contains("outer/parts/broken") && told[0].contains("begin"), "{told:?}");
     }
 
-    /// Whatever is wrong with one skill is told with what to do, and no other is affected.
+    /// A skill that cannot be served is reported with advice and does not affect others.
     #[test]
     fn hostile_skills_are_left_out() {
         let outside = tempfile::tempdir().unwrap();

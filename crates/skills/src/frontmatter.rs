@@ -123,11 +123,11 @@ pub enum BadFrontmatter {
         "it does not begin with frontmatter; begin it with a line `---`, fields, and a line `---`"
     )]
     Missing,
-    /// There is more of it than anybody reads.
+    /// The frontmatter exceeds the length limit.
     #[error("its frontmatter is longer than {LONGEST} bytes; move text into the body")]
     TooLong,
     /// It is not YAML.
-    #[error("its frontmatter is not YAML that JSON can say: {0}")]
+    #[error("its frontmatter is not valid YAML, or cannot be represented as JSON: {0}")]
     NotYaml(String),
     /// It is YAML of another kind.
     #[error("its frontmatter is not a list of fields; write `name: …` and `description: …`")]

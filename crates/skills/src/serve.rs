@@ -74,7 +74,7 @@ struct Served {
 }
 
 impl Served {
-    /// Answers a request by the skills there are, where that may block.
+    /// Runs a handler on the current snapshot, on a blocking thread if there are directories.
     fn answer(
         self: &Arc<Self>,
         context: &Context,
@@ -277,7 +277,7 @@ fn read_cursor(cursor: Option<&str>) -> Result<String, RpcError> {
     })
 }
 
-/// The time a listing may be kept. An entry by itself is asked for to have the newest one.
+/// Cache lifetime (`ttlMs`) of a listing.
 const LIST_MS: u64 = 60 * 1000;
 
 /// Bytes of one page, about; one entry always fits.

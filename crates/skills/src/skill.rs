@@ -63,7 +63,7 @@ impl Skill {
         Self::of_files(path, sorted)
     }
 
-    /// Makes a skill of files whose paths are good and differ.
+    /// Creates a skill from files with valid, distinct paths.
     pub(crate) fn of_files(path: &str, files: BTreeMap<String, Bytes>) -> Result<Self, SkillError> {
         if !is_path(path) {
             return Err(SkillError::Path(path.to_owned()));
@@ -154,7 +154,7 @@ fn check_sizes(files: &BTreeMap<String, Bytes>) -> Result<(), SkillError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
-    /// A path is not one, or there are two of it.
+    /// A path is invalid or duplicated.
     #[error("`{0}` cannot be the path of a skill or of one of its files; rename it")]
     Path(String),
     /// A name is not UTF-8.
@@ -206,15 +206,15 @@ pub enum SkillError {
     #[error("{0} is neither a file nor a directory; remove it")]
     NotAFile(String),
     /// The file system fails.
-    #[error("{file} cannot be read: {source}; see to its permissions")]
+    #[error("{file} cannot be read: {source}; check its permissions")]
     Unreadable {
         /// Its path.
         file: String,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// A skill stands where its parent directory is wanted.
+    /// The directory is itself a skill; its parent is expected.
     #[error("it is a skill itself, and a directory of skills is wanted; name the one above it")]
     IsSkill,
     /// Another skill is served there.

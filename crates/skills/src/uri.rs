@@ -45,7 +45,7 @@ pub(crate) fn is_segment(segment: &[u8]) -> bool {
 
 pub(crate) const SCHEME: &str = "skill://";
 
-/// Everything but what a path may hold as it is.
+/// Characters that are percent-encoded in a path.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 

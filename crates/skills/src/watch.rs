@@ -12,7 +12,7 @@ use crate::catalog::{Catalog, Snapshot};
 
 /// Keeps a catalog up to date until it is dropped.
 pub(crate) struct Watching {
-    /// Ends the thread when it is dropped, because nobody else reports to it.
+    /// Its drop disconnects the channel, which ends the thread.
     _watcher: RecommendedWatcher,
 }
 
@@ -87,7 +87,7 @@ fn matters(report: notify::Result<Event>) -> bool {
             !matches!(event.kind, EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)))
         }
         Err(error) => {
-            tracing::warn!(%error, "skills cannot be watched as they should");
+            tracing::warn!(%error, "watching skills failed");
             true
         }
     }

@@ -179,7 +179,7 @@ pub async fn erased_sessions_are_forgotten(store: Opened) {
     assert_eq!(store.read(id(2)).await.unwrap(), [noted(0), noted(1)]);
 }
 
-/// Of concurrent appends at one length, one succeeds; appends to different sessions all do.
+/// One of several concurrent appends at one length succeeds; appends to different sessions all do.
 pub async fn concurrent_writers_exclude_each_other(store: Opened) {
     const WRITERS: usize = 32;
     store.append(append(id(0), 0, vec![started("ada")])).await.unwrap();

@@ -107,8 +107,8 @@ fn plain(word: &str) -> String {
     word.to_lowercase().replace(['_', '-', ' '], "")
 }
 
-/// Whether so many slips could lead from one word to the other, by their letters alone: a slip
-/// takes one away and adds one at most. Comparing words takes far longer.
+/// Returns whether the edit distance may be within the limit, by letter counts alone: an edit
+/// removes one letter and adds one at most. Computing the distance takes far longer.
 fn may_be_near(one: &str, other: &str, most: usize) -> bool {
     let mut counts = [0_i32; 64];
     one.chars().for_each(|letter| counts[letter as usize % 64] += 1);
@@ -117,7 +117,7 @@ fn may_be_near(one: &str, other: &str, most: usize) -> bool {
     differing as usize <= most * 2
 }
 
-/// How many candidates are compared letter by letter.
+/// Maximum number of candidates whose edit distance is computed.
 const MOST_COMPARED: usize = 500;
 
 const LONGEST_SHOWN: usize = 60;

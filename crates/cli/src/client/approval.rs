@@ -162,7 +162,7 @@ impl ModelEntry {
     }
 }
 
-/// Creates the guard that applies the policies between a server and the person.
+/// Creates the host that applies the approval policies.
 pub(crate) fn guard(
     user: TerminalUser,
     approvals: &ApprovalPolicies,

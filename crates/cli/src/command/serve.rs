@@ -70,8 +70,7 @@ pub(crate) struct Serve {
     #[arg(long = "allow-host", alias = "host", value_name = "NAME", help_heading = "Network")]
     hosts: Vec<String>,
 
-    /// Web origin that may access the server from a browser, for example https://app.example; may be
-    /// repeated
+    /// Web origin (scheme, host and port) that may access the server from a browser; may be repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
     #[arg(help_heading = "Network")]
     origins: Vec<String>,

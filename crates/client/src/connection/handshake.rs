@@ -49,7 +49,7 @@ impl ServerInfo {
 /// Failure of the handshake.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
-    /// The server does not speak this transport.
+    /// The server does not support this transport.
     Unsuitable(TransportError),
     /// The connection was lost on `server/discover`.
     LostOnProbe,

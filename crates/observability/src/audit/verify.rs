@@ -120,7 +120,7 @@ impl fmt::Display for ChainError {
             Self::NoBeginning(found) => write!(
                 formatter,
                 "the log starts with entry {found}; give the file before it first, or \
-                 the hash of its last line with --after"
+                 the hash of its last line with --previous-hash"
             ),
             Self::NothingTorn => formatter.write_str("it marks an incomplete line that is missing"),
         }

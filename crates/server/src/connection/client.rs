@@ -119,7 +119,7 @@ impl Client {
         self.connection.is_reachable()
     }
 
-    /// Returns whether the client does not read as fast as it is sent to. Messages that can wait
+    /// Returns whether the client reads more slowly than messages are queued. Messages that can wait
     /// should.
     pub fn is_congested(&self) -> bool {
         self.connection.output.is_congested()

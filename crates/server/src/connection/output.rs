@@ -55,7 +55,7 @@ impl Output {
         if self.is_cbor.load(Ordering::Acquire) { Encoding::Cbor } else { Encoding::Json }
     }
 
-    /// Returns whether the client does not read as fast as it is sent to.
+    /// Returns whether the client reads more slowly than messages are queued.
     pub(crate) fn is_congested(&self) -> bool {
         self.outbound.bytes() >= self.congested_bytes
     }

@@ -17,7 +17,7 @@ pub(super) struct Client {
     accepted_here: bool,
     /// The last entry that was accepted.
     accepted: u32,
-    /// How often it received the final result.
+    /// Number of final results received.
     ended: u32,
 }
 

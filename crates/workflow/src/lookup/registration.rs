@@ -18,7 +18,7 @@ use crate::schema;
 /// Form of the tool definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefinitionForm {
-    /// As printed in seed 004.
+    /// The form printed in seed 004.
     Literal,
     /// Usable by every host: schemas without external references (C-27).
     Standard,
@@ -27,10 +27,10 @@ pub enum DefinitionForm {
 /// Form of errors such as an unknown workflow or step in `tools/call` (C-19).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
-    /// As a tool result with `isError`, which a model can read.
+    /// Tool result with `isError`, which a model can read.
     #[default]
     Results,
-    /// As a JSON-RPC error, like the direct methods.
+    /// JSON-RPC error, like the direct methods.
     Protocol,
 }
 
