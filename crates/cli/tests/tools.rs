@@ -30,7 +30,7 @@ async fn the_calculator_calculates() {
     assert_eq!(add["_meta"]["categories"], json!(["arithmetic"]));
 }
 
-/// What is there to be tried can be left out, by the command line or by a file.
+/// Example tools are left out by an option or by the configuration file.
 #[tokio::test]
 async fn examples_can_be_left_out() {
     let folder = tempfile::tempdir().unwrap();

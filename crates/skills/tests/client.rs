@@ -1,4 +1,4 @@
-//! What a client accepts from a server that lies.
+//! Verification of skills from a server whose entries and files disagree.
 
 use mcp_flow_client::Client;
 use mcp_flow_proto::Params;
