@@ -13,7 +13,7 @@ use syn::{Expr, FnArg, Ident, ItemFn, LitStr, Pat, PatType, Path, Token, Type};
 use crate::arguments::{Arguments, Spelling, check_object};
 use crate::call::plain;
 use crate::kind::{Kind, marker};
-use crate::options::{set, value};
+use crate::options::{Task, set, value};
 use crate::parameter::Parameter;
 use crate::questions::Questions;
 use crate::signature::{documentation, undocumented};
@@ -30,8 +30,12 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
         (None, None) => return Err(undocumented(ident, "flow")),
     };
     let title = options.title.iter();
+    let (ui, icons) = (options.ui.iter(), options.icons.iter());
+    let looks = quote!(#(.ui(#ui))* #(.icon(#icons))*);
+    let looks = (!looks.is_empty()).then(|| quote!(.customize(|tool| tool #looks)));
     let after_start = options.asks_after_start.then(|| quote!(.asks_after_start()));
     let early = options.early_completion.then(|| quote!(.early_completion()));
+    let task = options.task.as_ref().map(Task::builder_call);
     let waits = options.waits.iter().map(seconds).collect::<syn::Result<Vec<_>>>()?;
     let questions = Questions::read(&function.block, hold(&function));
     let is_closed = questions.are_all() && !options.allow_unknown_arguments;
@@ -54,6 +58,8 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
                     #(.title(#title))*
                     #after_start
                     #early
+                    #task
+                    #looks
                     #(.waits(::std::time::Duration::from_secs(#waits)))*
                     #closed;
                 #questions
@@ -88,6 +94,9 @@ struct FlowOptions {
     asks_after_start: bool,
     early_completion: bool,
     allow_unknown_arguments: bool,
+    task: Option<Task>,
+    ui: Option<Expr>,
+    icons: Vec<Expr>,
 }
 
 impl FlowOptions {
@@ -104,6 +113,12 @@ impl FlowOptions {
             "title" => set(&mut self.title, meta, value),
             "description" => set(&mut self.description, meta, value),
             "waits" => set(&mut self.waits, meta, |meta| meta.value()?.parse()),
+            "task" => set(&mut self.task, meta, Task::parse),
+            "ui" => set(&mut self.ui, meta, value),
+            "icon" => {
+                self.icons.push(value(meta)?);
+                Ok(())
+            }
             "allow_unknown_arguments" => {
                 self.allow_unknown_arguments = true;
                 Ok(())
@@ -118,7 +133,7 @@ impl FlowOptions {
             }
             _ => Err(meta.error(
                 "unknown option; `#[flow]` accepts name, title, description, waits, \
-                 asks_after_start, early_completion and allow_unknown_arguments",
+                 icon, ui, asks_after_start, early_completion, task and allow_unknown_arguments",
             )),
         }
     }
@@ -230,7 +245,7 @@ fn apart(name: &str, function: &Ident, parameters: &[Parameter]) -> syn::Result<
 }
 
 /// Parses a duration such as `7d`, in seconds.
-fn seconds(text: &LitStr) -> syn::Result<u64> {
+pub(crate) fn seconds(text: &LitStr) -> syn::Result<u64> {
     let written = text.value();
     let unit = written.chars().last().and_then(|unit| {
         let seconds = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 604_800)];

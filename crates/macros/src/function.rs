@@ -20,7 +20,7 @@ pub(crate) fn read(kind: Kind, function: &mut ItemFn) -> syn::Result<Function> {
                 "a tool with `self` is a method; add `#[tool]` to its `impl` block".to_owned()
             }
             Kind::Prompt | Kind::Resource => format!(
-                "a {} cannot take `self`; get shared state from `Context::extension`",
+                "a {} cannot take `self`; get shared state from `Context::state`",
                 kind.noun()
             ),
         };

@@ -16,6 +16,7 @@ pub(crate) struct CommonOptions {
     pub(crate) quick: Option<Span>,
     title: Option<Expr>,
     description: Option<Expr>,
+    icons: Vec<Expr>,
     meta: Vec<(TokenStream, Expr)>,
 }
 
@@ -27,7 +28,8 @@ impl CommonOptions {
             let noun = kind.noun();
             let unknown = || {
                 format!(
-                    "unknown option; `#[{noun}]` accepts name, title, description, quick and meta"
+                    "unknown option; `#[{noun}]` accepts name, title, description, icon, quick and \
+                     meta"
                 )
             };
             if parsed.read(&meta)? { Ok(()) } else { Err(meta.error(unknown())) }
@@ -42,6 +44,7 @@ impl CommonOptions {
             "name" => set(&mut self.name, meta, |meta| meta.value()?.parse())?,
             "title" => set(&mut self.title, meta, value)?,
             "description" => set(&mut self.description, meta, value)?,
+            "icon" => self.icons.push(value(meta)?),
             "quick" => self.quick = Some(span(meta)),
             "meta" => meta.parse_nested_meta(|entry| {
                 let name = entry.path.require_ident()?.to_string();
@@ -61,7 +64,7 @@ impl CommonOptions {
     /// Builder calls for the common options. The description defaults to the function's doc
     /// comment.
     pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {
-        let Self { title, description, meta, .. } = self;
+        let Self { title, description, icons, meta, .. } = self;
         let description = match (description, &function.documentation) {
             (Some(description), _) => Some(quote!(.description(#description))),
             (None, Some(text)) => Some(quote!(.description(#text))),
@@ -73,6 +76,7 @@ impl CommonOptions {
         quote! {
             #description
             #(.title(#title))*
+            #(.icon(#icons))*
             #(.meta(#names, ::mcp_flow::__private::json!(#values)))*
         }
     }
@@ -84,6 +88,9 @@ pub(crate) struct ToolOptions {
     pub(crate) common: CommonOptions,
     pub(crate) allow_unknown_arguments: bool,
     pub(crate) rename_all: Option<LitStr>,
+    pub(crate) task: Option<Task>,
+    ui: Option<Expr>,
+    visibility: Option<Visibility>,
     categories: Vec<Expr>,
     hints: Vec<(Ident, bool)>,
 }
@@ -103,6 +110,9 @@ impl ToolOptions {
         let word = word(meta);
         match word.as_str() {
             "rename_all" => set(&mut self.rename_all, meta, |meta| meta.value()?.parse()),
+            "task" => set(&mut self.task, meta, Task::parse),
+            "ui" => set(&mut self.ui, meta, value),
+            "visibility" => set(&mut self.visibility, meta, Visibility::parse),
             "allow_unknown_arguments" => {
                 self.allow_unknown_arguments = true;
                 Ok(())
@@ -117,8 +127,8 @@ impl ToolOptions {
                 Ok(())
             }
             _ => Err(meta.error(
-                "unknown option; `#[tool]` accepts name, title, description, quick, category, \
-                 read_only, destructive, idempotent, open_world, rename_all, \
+                "unknown option; `#[tool]` accepts name, title, description, icon, quick, category, \
+                 read_only, destructive, idempotent, open_world, rename_all, task, ui, visibility, \
                  allow_unknown_arguments and meta",
             )),
         }
@@ -126,7 +136,8 @@ impl ToolOptions {
 
     /// Builder calls for the options that only tools have.
     pub(crate) fn builder_calls(&self) -> TokenStream {
-        let Self { categories, hints, .. } = self;
+        let Self { categories, hints, ui, visibility, .. } = self;
+        let (ui, visibility) = (ui.iter(), visibility.iter().map(|one| &one.callers));
         let hints = (!hints.is_empty()).then(|| {
             let names = hints.iter().map(|(name, _)| name);
             let values = hints.iter().map(|(_, value)| value);
@@ -139,8 +150,66 @@ impl ToolOptions {
         });
         quote! {
             #(.category(#categories))*
+            #(.ui(#ui))*
+            #(.visible_to([#visibility]))*
             #hints
         }
+    }
+}
+
+/// Value of the option `visibility`.
+struct Visibility {
+    /// The callers, as a list of variants.
+    callers: TokenStream,
+}
+
+impl Visibility {
+    fn parse(meta: &ParseNestedMeta<'_>) -> syn::Result<Self> {
+        let written: LitStr = meta.value()?.parse()?;
+        let callers = match written.value().as_str() {
+            "app" => quote!(::mcp_flow::model::Visibility::App),
+            "model" => quote!(::mcp_flow::model::Visibility::Model),
+            _ => {
+                let message = "expected \"app\" or \"model\"; without the option it is for both";
+                return Err(syn::Error::new_spanned(written, message));
+            }
+        };
+        Ok(Self { callers })
+    }
+}
+
+/// Value of the option `task`.
+pub(crate) struct Task {
+    pub(crate) span: Span,
+    /// Name of the variant of `TaskMode`.
+    mode: &'static str,
+}
+
+impl Task {
+    pub(crate) fn parse(meta: &ParseNestedMeta<'_>) -> syn::Result<Self> {
+        let written: LitStr = meta.value()?.parse()?;
+        let mode = match written.value().as_str() {
+            "never" => "Never",
+            "auto" => "Auto",
+            "always" => "Always",
+            "required" => "Required",
+            _ => {
+                let message = "expected \"never\", \"auto\", \"always\" or \"required\"";
+                return Err(syn::Error::new_spanned(written, message));
+            }
+        };
+        Ok(Self { span: span(meta), mode })
+    }
+
+    /// Returns whether calls can become tasks.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.mode != "Never"
+    }
+
+    /// Builder call of a flow.
+    pub(crate) fn builder_call(&self) -> TokenStream {
+        let mode = Ident::new(self.mode, self.span);
+        quote!(.task(::mcp_flow::TaskMode::#mode))
     }
 }
 

@@ -7,6 +7,7 @@ use syn::{Expr, ItemFn, LitStr, Token};
 
 use crate::arguments::Spelling;
 use crate::call::{Call, Called, plain};
+use crate::flow::seconds;
 use crate::function::{mark, read};
 use crate::kind::Kind;
 use crate::options::{CommonOptions, set, value, word};
@@ -14,7 +15,7 @@ use crate::parameter::{Argument, Parameter};
 use crate::signature::Function;
 
 pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
-    let Options { uri, mime_type, common } = syn::parse2(options)?;
+    let Options { uri, mime_type, cache, common } = syn::parse2(options)?;
     let read = read(Kind::Resource, &mut function)?;
     let variables = variables(&uri)?;
     check(&uri, &variables, &read)?;
@@ -34,6 +35,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
     let name = common.name.as_ref().map_or_else(|| plain(&function.sig.ident), LitStr::value);
     let said = common.builder_calls(&read);
     let mime_type = mime_type.iter();
+    let cache = cache.builder_call()?;
     let completions = arguments(&read).filter_map(Argument::completion);
     let resource = quote! {{
         #definition
@@ -41,6 +43,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
             .name(#name)
             #said
             #(.mime_type(#mime_type))*
+            #cache
             #(#completions)*
             #finish
     }};
@@ -51,7 +54,44 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
 struct Options {
     uri: LitStr,
     mime_type: Option<Expr>,
+    cache: CacheOptions,
     common: CommonOptions,
+}
+
+/// Options `ttl` and `cache_scope`.
+#[derive(Default)]
+struct CacheOptions {
+    ttl: Option<LitStr>,
+    scope: Option<LitStr>,
+}
+
+impl CacheOptions {
+    fn builder_call(&self) -> syn::Result<Option<TokenStream>> {
+        let hint = match self.scope.as_ref().map(|scope| (scope.value(), scope)) {
+            None => quote!(private),
+            Some((name, _)) if name == "private" => quote!(private),
+            Some((name, _)) if name == "public" => quote!(public),
+            Some((_, scope)) => {
+                let message = "expected \"public\" or \"private\"";
+                return Err(syn::Error::new_spanned(scope, message));
+            }
+        };
+        match (&self.ttl, &self.scope) {
+            (Some(ttl), _) => {
+                let seconds = seconds(ttl)?;
+                Ok(Some(quote! {
+                    .cache(::mcp_flow::model::CacheHint::#hint(
+                        ::std::time::Duration::from_secs(#seconds)
+                    ))
+                }))
+            }
+            (None, Some(scope)) => {
+                let message = "`cache_scope` needs `ttl`, the time for which contents are fresh";
+                Err(syn::Error::new_spanned(scope, message))
+            }
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 impl Parse for Options {
@@ -63,23 +103,29 @@ impl Parse for Options {
         }
         let uri = input.parse()?;
         let (mut mime_type, mut common) = (None, CommonOptions::default());
+        let mut cache = CacheOptions::default();
         if input.parse::<Option<Token![,]>>()?.is_some() {
             let rest: TokenStream = input.parse()?;
             let parser = syn::meta::parser(|meta| {
-                if word(&meta) == "mime_type" {
-                    return set(&mut mime_type, &meta, value);
+                match word(&meta).as_str() {
+                    "mime_type" => return set(&mut mime_type, &meta, value),
+                    "ttl" => return set(&mut cache.ttl, &meta, |meta| meta.value()?.parse()),
+                    "cache_scope" => {
+                        return set(&mut cache.scope, &meta, |meta| meta.value()?.parse());
+                    }
+                    _ => {}
                 }
                 if common.read(&meta)? {
                     return Ok(());
                 }
                 Err(meta.error(
-                    "unknown option; `#[resource]` accepts name, title, description, mime_type, \
-                     quick and meta",
+                    "unknown option; `#[resource]` accepts name, title, description, icon, \
+                     mime_type, ttl, cache_scope, quick and meta",
                 ))
             });
             syn::parse::Parser::parse2(parser, rest)?;
         }
-        Ok(Self { uri, mime_type, common })
+        Ok(Self { uri, mime_type, cache, common })
     }
 }
 

@@ -279,7 +279,7 @@ impl RpcError {
 
     /// -32602: the tool is unknown.
     pub fn unknown_tool(tool: &str) -> Self {
-        let tool = prefix(tool, LONGEST_NAME);
+        let tool = prefix(tool, MAX_NAME_LENGTH);
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 
@@ -291,7 +291,7 @@ impl RpcError {
 
     /// -32602: the prompt is unknown.
     pub fn unknown_prompt(prompt: &str) -> Self {
-        let prompt = prefix(prompt, LONGEST_NAME);
+        let prompt = prefix(prompt, MAX_NAME_LENGTH);
         let message = format!("Unknown prompt: {prompt}");
         Self::new(UNKNOWN_PROMPT).message(message).with("prompt", prompt)
     }
@@ -368,7 +368,7 @@ impl RpcError {
 const RETRY_AFTER: &str = "retryAfterMs";
 
 /// Maximum length of a name echoed in an error, in characters.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 /// An [`RpcError`] with the code of one revision, ready to be encoded.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ pub enum RequestId {
 impl RequestId {
     /// Reads an id. Returns `None` if the value is neither a string nor a number, or too long.
     pub fn from_raw(raw: Raw<'_>) -> Option<Self> {
-        if raw.bytes().len() > LONGEST {
+        if raw.bytes().len() > MAX_LENGTH {
             return None;
         }
         match (raw.kind(), raw) {
@@ -144,7 +144,7 @@ impl Visitor<'_> for IdVisitor {
 }
 
 /// Maximum encoded length of an id or progress token. Ids are stored while their calls run.
-const LONGEST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 /// Returns whether a text needs no JSON escapes.
 fn is_plain(text: &str) -> bool {

@@ -30,6 +30,12 @@ pub const COMPLETION_COMPLETE: &str = "completion/complete";
 pub const LOGGING_SET_LEVEL: &str = "logging/setLevel";
 /// Opens a subscription to changes, under a stateless revision.
 pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
+/// Gets the state of a task.
+pub const TASKS_GET: &str = "tasks/get";
+/// Answers questions of a task.
+pub const TASKS_UPDATE: &str = "tasks/update";
+/// Cancels a task.
+pub const TASKS_CANCEL: &str = "tasks/cancel";
 /// Asks the client to sample its model.
 pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
 /// Asks the user for input.
@@ -65,5 +71,7 @@ pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
 pub const RESOURCES_UPDATED: &str = "notifications/resources/updated";
 /// Confirms a subscription.
 pub const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Reports a task whose status has changed.
+pub const TASKS: &str = "notifications/tasks";
 /// Carries a log message.
 pub const MESSAGE: &str = "notifications/message";

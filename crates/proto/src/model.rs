@@ -2,6 +2,8 @@
 //!
 //! Unknown members are ignored on receipt.
 
+mod app;
+mod cache;
 mod capability;
 mod completion;
 mod content;
@@ -18,15 +20,20 @@ mod resource;
 mod roots;
 mod sampling;
 mod subscription;
+mod task;
 mod tool;
 mod trace;
 
+pub use app::{
+    APP_MIME_TYPE, APPS_EXTENSION, AppMetadata, AppPermission, AppSecurityPolicy, Visibility,
+};
+pub use cache::{CacheHint, CacheScope};
 pub use capability::{
-    ClientCapabilities, ElicitationCapability, Implementation, ListCapability, ResourceCapability,
-    RootsCapability, SamplingCapability, ServerCapabilities,
+    ClientCapabilities, ClientExtensions, ElicitationCapability, Implementation, ListCapability,
+    ResourceCapability, RootsCapability, SamplingCapability, ServerCapabilities,
 };
 pub use completion::{
-    CompleteParams, CompleteResult, CompletionValues, MOST_COMPLETIONS, Reference,
+    CompleteParams, CompleteResult, CompletionValues, MAX_COMPLETIONS, Reference,
 };
 pub use content::{
     Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
@@ -36,7 +43,7 @@ pub use elicitation::{
     BadForm, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Field, FieldKind, FormChoice,
     FormSchema, TextFormat, UnsupportedField,
 };
-pub use icon::{Icon, IconTheme};
+pub use icon::{Icon, IconTheme, is_website};
 pub use input::{InputParams, InputRequest, InputRequiredResult};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
 pub use list::{ListParams, ListResult, StatelessMembers};
@@ -56,5 +63,8 @@ pub use sampling::{
     SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
 pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
+pub use task::{
+    CreateTaskResult, DetailedTask, TASK_RESULT_TYPE, TASKS_EXTENSION, TaskParams, TaskState,
+};
 pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition, WireTool};
 pub use trace::{BadTraceParent, TraceContext, TraceParent};

@@ -115,10 +115,10 @@ impl<K: Eq + Hash> Buckets<K> {
         if let Some(bucket) = buckets.get_mut(key) {
             return bucket.take(rate, now);
         }
-        if buckets.len() >= MOST {
+        if buckets.len() >= MAX_COUNT {
             buckets.retain(|_, bucket| !bucket.is_full(rate, now));
         }
-        if buckets.len() >= MOST {
+        if buckets.len() >= MAX_COUNT {
             buckets.clear();
         }
         let mut bucket = Bucket::full(rate, now);
@@ -134,11 +134,11 @@ impl<K: Eq + Hash> Buckets<K> {
 }
 
 /// A few megabytes.
-const MOST: usize = 100_000;
+const MAX_COUNT: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, Buckets, MOST, Rate};
+    use super::{Bucket, Buckets, MAX_COUNT, Rate};
     use std::time::{Duration, Instant};
 
     /// PAT-055, INT-107: a burst is limited, tokens refill with time, and keys have separate
@@ -181,7 +181,7 @@ mod tests {
     fn the_number_of_buckets_is_bounded() {
         let (rate, now) = (Rate { burst: 1, per_second: 0.1 }, Instant::now());
         let buckets = Buckets::<u64>::default();
-        for key in 0..MOST as u64 + 10 {
+        for key in 0..MAX_COUNT as u64 + 10 {
             assert_eq!(buckets.take(&key, rate, now), Ok(()));
         }
         assert!(buckets.buckets.lock().len() <= 10);

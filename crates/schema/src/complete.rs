@@ -5,14 +5,30 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::sentence::{Rule, required, unknown_member};
-use crate::{MOST_VIOLATIONS, Violation, forms};
+use crate::{MAX_VIOLATIONS, Violation, forms};
 
-/// Compiles a schema. Its patterns run in linear time and bounded memory, and it refers to nothing
-/// outside.
+/// Compiles a schema of 2020-12. Its patterns run in linear time and bounded memory, and it refers
+/// to nothing outside.
 pub(crate) fn validator(schema: &Value, formats: bool) -> Result<Validator, String> {
+    validator_of(Draft::Draft202012, schema, formats)
+}
+
+/// Compiles a schema of the dialect that it declares, 2020-12 by default.
+#[cfg(feature = "complete")]
+pub(crate) fn validator_as_declared(schema: &Value) -> Result<Validator, String> {
+    match Draft::Draft202012.detect(schema) {
+        Draft::Draft202012 => validator(schema, false),
+        draft @ (Draft::Draft201909 | Draft::Draft7 | Draft::Draft6 | Draft::Draft4) => {
+            validator_of(draft, schema, false)
+        }
+        _ => Err("its dialect is not supported; use JSON Schema 2020-12".to_owned()),
+    }
+}
+
+fn validator_of(draft: Draft, schema: &Value, formats: bool) -> Result<Validator, String> {
     let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
     jsonschema::options()
-        .with_draft(Draft::Draft202012)
+        .with_draft(draft)
         .should_validate_formats(formats)
         .with_pattern_options(patterns)
         .build(schema)
@@ -33,7 +49,7 @@ pub(crate) fn violations(
     }
     let violations =
         validator.iter_errors(arguments).flat_map(|error| explain(schema, arguments, &error));
-    violations.take(MOST_VIOLATIONS).collect()
+    violations.take(MAX_VIOLATIONS).collect()
 }
 
 /// Explains one error of the validator, which may stand for several violations.
@@ -48,7 +64,7 @@ fn explain(schema: &Value, arguments: &Value, error: &ValidationError<'_>) -> Ve
             let known = known_members(schema, at_rule);
             unexpected
                 .iter()
-                .take(MOST_VIOLATIONS)
+                .take(MAX_VIOLATIONS)
                 .map(|name| unknown_member(location, name, &known))
                 .collect()
         }
@@ -56,7 +72,7 @@ fn explain(schema: &Value, arguments: &Value, error: &ValidationError<'_>) -> Ve
         Kind::FalseSchema if at_rule.ends_with("/additionalProperties") => {
             let object = arguments.pointer(location).and_then(Value::as_object);
             let members = object.into_iter().flat_map(|object| object.keys());
-            members.take(MOST_VIOLATIONS).map(|name| unknown_member(location, name, &[])).collect()
+            members.take(MAX_VIOLATIONS).map(|name| unknown_member(location, name, &[])).collect()
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             let forms = forms::listed(schema, at_rule);

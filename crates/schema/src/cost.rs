@@ -20,7 +20,7 @@ use serde_json::Value;
 /// assert!(!is_affordable(&json!({"$ref": "https://elsewhere.example/schema"})));
 /// ```
 pub fn is_affordable(schema: &Value) -> bool {
-    schema_cost(schema).is_some_and(|cost| cost <= MOST_CHECKS)
+    schema_cost(schema).is_some_and(|cost| cost <= MAX_CHECKS)
 }
 
 /// The largest number of subschemas applied to one location of a value and to what contains it;
@@ -57,7 +57,7 @@ pub fn is_affordable_for(schema: &Value, value: &Value) -> bool {
         }
     }
     let cost = Estimator::of(schema).cost(schema, depth, 0).map(Cost::total);
-    cost.is_some_and(|cost| cost <= MOST_CHECKS && cost.saturating_mul(values) <= MOST_ALTOGETHER)
+    cost.is_some_and(|cost| cost <= MAX_CHECKS && cost.saturating_mul(values) <= MAX_TOTAL_CHECKS)
 }
 
 /// The cost of checking a value.
@@ -105,7 +105,7 @@ impl<'a> Estimator<'a> {
         if let Some(known) = self.known.get(&key) {
             return Some(*known);
         }
-        if depth > DEEPEST || self.known.len() > MOST_KNOWN {
+        if depth > MAX_DEPTH || self.known.len() > MAX_KNOWN {
             return None;
         }
         self.known.insert(key, Cost::default());
@@ -185,16 +185,16 @@ impl<'a> Estimator<'a> {
 const ENDLESS: usize = usize::MAX;
 
 /// Most subschemas applied to one location, each counted as often as it is referred to.
-const MOST_CHECKS: u64 = 200_000;
+const MAX_CHECKS: u64 = 200_000;
 
 /// The same for all locations of a value.
-const MOST_ALTOGETHER: u64 = 100_000_000;
+const MAX_TOTAL_CHECKS: u64 = 100_000_000;
 
 /// Most subschemas considered, each counted for every level of the value.
-const MOST_KNOWN: usize = 200_000;
+const MAX_KNOWN: usize = 200_000;
 
 /// Deepest nesting of subschemas, references followed.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -134,8 +134,8 @@ impl Schema {
 
 /// Decodes arguments, unless they hold too many values.
 pub fn build(arguments: Raw<'_>) -> Result<Value, DecodeError> {
-    if arguments.count() > MOST_VALUES {
-        return Err(DecodeError::Shape(format!("they hold more than {MOST_VALUES} values")));
+    if arguments.count() > MAX_VALUES {
+        return Err(DecodeError::Shape(format!("they hold more than {MAX_VALUES} values")));
     }
     arguments.decode()
 }
@@ -152,10 +152,10 @@ fn compile_rest(_: &Value, _: bool, reason: String) -> Result<Check, String> {
 }
 
 /// Limit on the values of decoded arguments.
-const MOST_VALUES: usize = 256 * 1024;
+const MAX_VALUES: usize = 256 * 1024;
 
 /// Limit on violations reported at once; the rest are reported on the next attempt.
-const MOST_VIOLATIONS: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 
 #[cfg(test)]
 mod tests;

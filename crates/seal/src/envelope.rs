@@ -142,25 +142,27 @@ impl DerivedKeys {
 #[non_exhaustive]
 pub enum EnvelopeError {
     /// It is not in an envelope.
-    #[error("it is not signed")]
+    #[error("the message is not signed")]
     Unsigned,
     /// Its key is not on the ring.
-    #[error("it is signed with a key that is not known here")]
+    #[error("the message is signed with an unknown key")]
     UnknownKey,
     /// It was modified after it was signed.
-    #[error("it was changed on its way")]
+    #[error("the message was modified in transit")]
     Changed,
     /// It was signed for the other direction.
-    #[error("it was sent back to where it came from")]
+    #[error("the message was reflected to its sender")]
     Reflected,
     /// Its time is too far from the local clock.
-    #[error("it was signed too long ago, or the clocks of the two ends differ")]
+    #[error("the message is too old, or the clocks of client and server differ")]
     Stale,
-    /// It was received before, or is too old to tell.
-    #[error("it has come before")]
+    /// It was received before, or is older than the replay window.
+    #[error("the message was replayed")]
     Repeated,
     /// Its sequence number is not the next one.
-    #[error("it is number {came} where {expected} should come: one was held back, or taken away")]
+    #[error(
+        "the message has sequence number {came} instead of {expected}: one was delayed or dropped"
+    )]
     OutOfOrder {
         /// Number that was expected.
         expected: u64,
@@ -168,10 +170,10 @@ pub enum EnvelopeError {
         came: u64,
     },
     /// It belongs to another connection.
-    #[error("it belongs to another connection")]
+    #[error("the message belongs to another connection")]
     Foreign,
     /// Too many channels are in use.
-    #[error("too many signed connections were opened within a short time")]
+    #[error("too many signed connections were opened in a short time")]
     TooMany,
 }
 

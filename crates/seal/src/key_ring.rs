@@ -34,7 +34,7 @@ pub struct Seal<'a> {
 pub type SealRandom = [u8; SALT];
 
 impl KeyRing {
-    /// Most keys of a ring.
+    /// Maximum number of keys of a ring.
     pub const MAX_KEYS: usize = 16;
 
     /// Creates a ring of one key.
@@ -181,13 +181,13 @@ impl FromStr for KeyRing {
 #[non_exhaustive]
 pub enum UnsealError {
     /// It is not a seal, or of an unknown version.
-    #[error("this is not something that was sealed here")]
+    #[error("it is not a sealed token of this server")]
     Malformed,
     /// Its key is not on the ring, perhaps because it was dropped.
-    #[error("the key it was sealed with is not known here any more")]
+    #[error("it was sealed with a key that is no longer on the key ring")]
     UnknownKey,
     /// It was modified, or sealed for another purpose or other associated data.
-    #[error("it was changed, or sealed for something else")]
+    #[error("it was modified, or sealed for another use")]
     Forged,
     /// It has expired.
     #[error("it has expired")]

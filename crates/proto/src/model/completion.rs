@@ -96,7 +96,7 @@ pub struct CompleteResult<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionValues<'a> {
-    /// At most [`MOST_COMPLETIONS`] values.
+    /// At most [`MAX_COMPLETIONS`] values.
     pub values: &'a [String],
     /// Total number of matches, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub struct CompletionValues<'a> {
 }
 
 /// Maximum number of values in one result.
-pub const MOST_COMPLETIONS: usize = 100;
+pub const MAX_COMPLETIONS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,12 @@
 //! Content blocks of tool results and messages.
 //!
-//! This module has the types. `wire` encodes them by revision and form, `decode` reads every form
-//! peers send, and `media` creates content from files.
+//! This module has the types. `wire` encodes them by revision, `seed_002` in the form of that
+//! document, `decode` reads every form peers send, and `media` creates content from files.
 
 mod decode;
 mod media;
 mod resource;
+mod seed_002;
 mod wire;
 
 use base64::Engine;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{
-    Description, ListCapability, Meta, PromptArgument, PromptDefinition, ResourceCapability,
+    Description, Icon, ListCapability, Meta, PromptArgument, PromptDefinition, ResourceCapability,
     ResourceDefinition, ServerCapabilities, TemplateDefinition, ToolDefinition,
 };
 
@@ -35,6 +35,7 @@ impl ToolDefinition {
             input_schema: members.take("inputSchema").unwrap_or_default(),
             output_schema: members.take("outputSchema"),
             annotations: members.take("annotations"),
+            icons: members.icons(),
             meta: members.take("_meta").unwrap_or_default(),
         })
     }
@@ -48,7 +49,7 @@ impl PromptDefinition {
             title: members.take("title"),
             description: members.take("description"),
             arguments: arguments.into_iter().filter_map(argument).collect(),
-            icons: members.take("icons").unwrap_or_default(),
+            icons: members.icons(),
             meta: members.take("_meta").unwrap_or_default(),
         })
     }
@@ -86,7 +87,7 @@ fn description(mut members: Members, uri: &str) -> Description {
         title: members.take("title"),
         text: members.take("description"),
         mime_type: members.take("mimeType"),
-        icons: members.take("icons").unwrap_or_default(),
+        icons: members.icons(),
         annotations: members.take("annotations"),
         meta: members.take("_meta").unwrap_or_default(),
     }
@@ -124,6 +125,11 @@ impl Members {
         serde_json::from_value(self.0.remove(name)?).ok()
     }
 
+    /// The icons that may be shown.
+    fn icons(&mut self) -> Vec<Icon> {
+        self.0.remove("icons").map(Icon::displayable).unwrap_or_default()
+    }
+
     fn required(&mut self, name: &str, of: &str) -> Result<String, String> {
         self.take(name).ok_or_else(|| format!("{of} needs `{name}`, a string"))
     }
@@ -138,8 +144,9 @@ mod tests {
     #[test]
     fn malformed_optional_members_are_left_out() {
         let tool = json!({"name": "a", "title": null, "description": 7, "inputSchema": {"x": 1},
-            "annotations": {"readOnlyHint": true}, "icons": "none"});
+            "annotations": {"readOnlyHint": true}, "icons": [{"src": "file:///x"}]});
         let tool: ToolDefinition = serde_json::from_value(tool).unwrap();
+        assert!(tool.icons.is_empty());
         assert_eq!((tool.title, tool.description), (None, None));
         assert_eq!(tool.input_schema["x"], 1);
         assert_eq!(tool.annotations.unwrap().read_only_hint, Some(true));

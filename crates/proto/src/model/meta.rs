@@ -46,7 +46,7 @@ impl RequestMeta {
     }
 
     fn from_raw(raw: Raw<'_>) -> Result<Self, String> {
-        let [token, version, info, capabilities, level, parent, state] = raw
+        let [token, version, info, capabilities, level, parent, state, baggage] = raw
             .members([
                 "progressToken",
                 "io.modelcontextprotocol/protocolVersion",
@@ -55,6 +55,7 @@ impl RequestMeta {
                 "io.modelcontextprotocol/logLevel",
                 "traceparent",
                 "tracestate",
+                "baggage",
             ])
             .map_err(|error| error.to_string())?;
         let progress_token = match token.filter(|raw| raw.kind() != ValueKind::Null) {
@@ -95,7 +96,7 @@ impl RequestMeta {
                 ClientCapabilities::from_raw,
             )?,
             log_level,
-            trace: TraceContext::from_raw(parent, state),
+            trace: TraceContext::from_raw(parent, state, baggage),
         })
     }
 }

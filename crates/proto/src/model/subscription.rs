@@ -47,6 +47,8 @@ pub struct SubscriptionFilter {
     pub topics: Topics,
     /// URIs of resources whose changes are wanted.
     pub resources: Vec<String>,
+    /// Ids of tasks whose status is wanted. None if the request does not mention tasks.
+    pub tasks: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -60,18 +62,21 @@ struct WireFilter {
     resources_list_changed: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_ids: Option<Vec<String>>,
 }
 
 impl From<SubscriptionFilter> for WireFilter {
     fn from(filter: SubscriptionFilter) -> Self {
         let Topics { tools_list_changed, prompts_list_changed, resources_list_changed } =
             filter.topics;
-        let resource_subscriptions = filter.resources;
+        let (resource_subscriptions, task_ids) = (filter.resources, filter.tasks);
         Self {
             tools_list_changed,
             prompts_list_changed,
             resources_list_changed,
             resource_subscriptions,
+            task_ids,
         }
     }
 }
@@ -85,21 +90,23 @@ impl SubscriptionFilter {
         if wanted.kind() != ValueKind::Object {
             return Err("notifications must be an object".to_owned());
         }
-        let names = ["toolsListChanged", "promptsListChanged", "resourcesListChanged", RESOURCES];
-        let [tools, prompts, resources, uris] =
+        let names =
+            ["toolsListChanged", "promptsListChanged", "resourcesListChanged", RESOURCES, TASKS];
+        let [tools, prompts, resources, uris, tasks] =
             wanted.members(names).map_err(|error| error.to_string())?;
+        let list = |name: &str, member: Option<Raw<'_>>| {
+            let member = member.filter(|member| member.kind() != ValueKind::Null);
+            let list = member.map(Raw::decode::<Vec<String>>).transpose();
+            list.map_err(|_| format!("notifications.{name} must be a list of strings"))
+        };
         Ok(Self {
             topics: Topics {
                 tools_list_changed: flag(names[0], tools)?,
                 prompts_list_changed: flag(names[1], prompts)?,
                 resources_list_changed: flag(names[2], resources)?,
             },
-            resources: match uris.filter(|uris| uris.kind() != ValueKind::Null) {
-                None => Vec::new(),
-                Some(uris) => uris
-                    .decode()
-                    .map_err(|_| format!("notifications.{RESOURCES} must be a list of strings"))?,
-            },
+            resources: list(RESOURCES, uris)?.unwrap_or_default(),
+            tasks: list(TASKS, tasks)?,
         })
     }
 }
@@ -113,6 +120,7 @@ fn flag(name: &str, member: Option<Raw<'_>>) -> Result<bool, String> {
 }
 
 const RESOURCES: &str = "resourceSubscriptions";
+const TASKS: &str = "taskIds";
 
 /// The params of a notification that belongs to a subscription, or to none.
 #[derive(Debug, Serialize)]
@@ -144,6 +152,8 @@ mod tests {
             r#"{"toolsListChanged":true}"#,
             r#"{"promptsListChanged":true,"resourcesListChanged":true}"#,
             r#"{"resourceSubscriptions":["file:///a","x:/b"]}"#,
+            r#"{"taskIds":["a"]}"#,
+            r#"{"taskIds":[]}"#,
             "{}",
         ] {
             check(filter, Ok(filter));
@@ -156,6 +166,7 @@ mod tests {
         let fault = "notifications.resourceSubscriptions must be a list of strings";
         check(r#"{"resourceSubscriptions":"x"}"#, Err(fault));
         check(r#"{"resourceSubscriptions":[1]}"#, Err(fault));
+        check(r#"{"taskIds":"a"}"#, Err("notifications.taskIds must be a list of strings"));
         let missing = SubscriptionFilter::from_params(Params::new(Some(Raw::Json("{}"))));
         assert_eq!(missing.unwrap_err(), "notifications is required");
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ContentList, Meta};
+use super::{ContentList, Icon, Meta};
 use crate::raw::{Params, Raw};
 use crate::revision::Revision;
 
@@ -24,6 +24,8 @@ pub struct ToolDefinition {
     pub output_schema: Option<Map<String, Value>>,
     /// Hints on the tool's side effects.
     pub annotations: Option<ToolAnnotations>,
+    /// Icons to show beside it.
+    pub icons: Vec<Icon>,
     /// Additional members.
     pub meta: Meta,
 }
@@ -44,7 +46,9 @@ impl ToolDefinition {
             }),
             examples: None,
             annotations: self.annotations.as_ref().filter(|_| features.tool_annotations),
-            meta: Some(&self.meta).filter(|meta| features.structured_content && !meta.is_empty()),
+            icons: if features.icons { &self.icons } else { &[] },
+            meta: (features.structured_content && !self.meta.is_empty())
+                .then_some(Cow::Borrowed(&self.meta)),
         }
     }
 
@@ -59,6 +63,7 @@ impl ToolDefinition {
             output_schema: self.output_schema.as_ref(),
             examples: self.meta.get("examples"),
             annotations: None,
+            icons: &[],
             meta: None,
         }
     }
@@ -80,8 +85,22 @@ pub struct WireTool<'a> {
     examples: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<&'a ToolAnnotations>,
+    #[serde(skip_serializing_if = "<[Icon]>::is_empty")]
+    icons: &'a [Icon],
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<&'a Meta>,
+    meta: Option<Cow<'a, Meta>>,
+}
+
+impl WireTool<'_> {
+    /// Removes a member of `_meta`.
+    #[must_use]
+    pub fn without_meta(mut self, name: &str) -> Self {
+        if let Some(meta) = self.meta.as_mut().filter(|meta| meta.contains_key(name)) {
+            meta.to_mut().remove(name);
+        }
+        self.meta = self.meta.filter(|meta| !meta.is_empty());
+        self
+    }
 }
 
 /// Hints on a tool's side effects. A client may display them and must not rely on them.

@@ -1,4 +1,4 @@
-//! W3C Trace Context in `_meta`.
+//! W3C Trace Context and Baggage in `_meta`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,17 @@ use serde_json::Value;
 use super::Meta;
 use crate::raw::Raw;
 
-/// The trace context of a request.
+/// The trace context of a request. At least one of `parent` and `baggage` is there.
 ///
 /// Malformed members are ignored, as W3C requires: a request is never rejected because of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent`.
-    pub parent: TraceParent,
-    /// `tracestate`, opaque to MCP Flow.
+    pub parent: Option<TraceParent>,
+    /// `tracestate`, opaque to MCP Flow; only with `traceparent`.
     pub state: Option<Box<str>>,
+    /// `baggage`, opaque to MCP Flow: properties that callers propagate to what they call.
+    pub baggage: Option<Box<str>>,
 }
 
 /// A parsed `traceparent`: trace id, parent id and flags.
@@ -33,7 +35,7 @@ pub struct TraceContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     trace: u128,
-    step: u64,
+    span: u64,
     flags: u8,
 }
 
@@ -43,27 +45,67 @@ pub struct TraceParent {
 pub struct BadTraceParent;
 
 impl TraceContext {
-    /// Reads both members of `_meta`.
-    pub(crate) fn from_raw(parent: Option<Raw<'_>>, state: Option<Raw<'_>>) -> Option<Self> {
-        let parent = parent?.as_text()?.parse().ok()?;
-        let is_good = |text: &str| text.len() <= LONGEST_STATE && text.bytes().all(is_printable);
-        let state = state.and_then(Raw::as_text).filter(|text| is_good(text));
-        Some(Self { parent, state: state.map(|text| text.as_ref().into()) })
+    /// Reads the three members of `_meta`.
+    pub(crate) fn from_raw(
+        parent: Option<Raw<'_>>,
+        state: Option<Raw<'_>>,
+        baggage: Option<Raw<'_>>,
+    ) -> Option<Self> {
+        let parent = parent.and_then(Raw::as_text).and_then(|text| text.parse().ok());
+        let state =
+            state.filter(|_| parent.is_some()).and_then(|raw| opaque(raw, MAX_STATE_LENGTH));
+        let baggage = baggage.and_then(|raw| opaque(raw, MAX_BAGGAGE_LENGTH));
+        (parent.is_some() || baggage.is_some()).then_some(Self { parent, state, baggage })
     }
 
     /// Adds the context to the `_meta` of a downstream request.
     pub fn add_to(&self, meta: &mut Meta) {
-        meta.insert("traceparent".to_owned(), Value::String(self.parent.to_string()));
-        if let Some(state) = &self.state {
-            meta.insert("tracestate".to_owned(), Value::String(state.as_ref().into()));
+        let parent = self.parent.map(|parent| parent.to_string());
+        let opaque = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        for (name, text) in [
+            ("traceparent", parent),
+            ("tracestate", opaque(&self.state)),
+            ("baggage", opaque(&self.baggage)),
+        ] {
+            if let Some(text) = text {
+                meta.insert(name.to_owned(), Value::String(text));
+            }
         }
     }
 }
 
+/// Reads a text that is only passed on, if it is printable and not too long.
+fn opaque(raw: Raw<'_>, longest: usize) -> Option<Box<str>> {
+    let text = raw.as_text()?;
+    let is_good = !text.is_empty() && text.len() <= longest && text.bytes().all(is_printable);
+    is_good.then(|| text.as_ref().into())
+}
+
 impl TraceParent {
+    /// Names a span of a trace, and whether it is recorded. `None` if an id is zero, which W3C
+    /// forbids.
+    pub fn new(trace: u128, span: u64, is_sampled: bool) -> Option<Self> {
+        (trace != 0 && span != 0).then_some(Self { trace, span, flags: u8::from(is_sampled) })
+    }
+
     /// Returns the trace id as 32 hexadecimal digits.
     pub fn trace(&self) -> String {
         format!("{:032x}", self.trace)
+    }
+
+    /// Returns the trace id.
+    pub fn trace_id(&self) -> u128 {
+        self.trace
+    }
+
+    /// Returns the id of the span.
+    pub fn span_id(&self) -> u64 {
+        self.span
+    }
+
+    /// Returns whether the sender records the trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
     }
 }
 
@@ -72,13 +114,13 @@ impl FromStr for TraceParent {
 
     fn from_str(text: &str) -> Result<Self, BadTraceParent> {
         let is_plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
-        if text.len() > LONGEST_PARENT || !text.bytes().all(is_plain) {
+        if text.len() > MAX_PARENT_LENGTH || !text.bytes().all(is_plain) {
             return Err(BadTraceParent);
         }
         let mut parts = text.split('-');
         let mut digits = |length| parts.next().filter(|part| part.len() == length);
         let all = (digits(2), digits(32), digits(16), digits(2));
-        let (Some(version), Some(trace), Some(step), Some(flags)) = all else {
+        let (Some(version), Some(trace), Some(span), Some(flags)) = all else {
             return Err(BadTraceParent);
         };
         // Later versions may have more parts, which are ignored; version ff is invalid.
@@ -86,18 +128,18 @@ impl FromStr for TraceParent {
             return Err(BadTraceParent);
         }
         let trace = u128::from_str_radix(trace, 16).map_err(|_| BadTraceParent)?;
-        let step = u64::from_str_radix(step, 16).map_err(|_| BadTraceParent)?;
+        let span = u64::from_str_radix(span, 16).map_err(|_| BadTraceParent)?;
         let flags = u8::from_str_radix(flags, 16).map_err(|_| BadTraceParent)?;
-        if trace == 0 || step == 0 {
+        if trace == 0 || span == 0 {
             return Err(BadTraceParent);
         }
-        Ok(Self { trace, step, flags })
+        Ok(Self { trace, span, flags })
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "00-{:032x}-{:016x}-{:02x}", self.trace, self.step, self.flags)
+        write!(formatter, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
     }
 }
 
@@ -106,14 +148,50 @@ fn is_printable(byte: u8) -> bool {
 }
 
 /// Maximum length of `traceparent`, with room for later versions.
-const LONGEST_PARENT: usize = 256;
+const MAX_PARENT_LENGTH: usize = 256;
 
 /// Maximum length of `tracestate` that W3C requires implementations to propagate.
-const LONGEST_STATE: usize = 512;
+const MAX_STATE_LENGTH: usize = 512;
+
+/// Maximum length of `baggage` that W3C requires implementations to propagate.
+const MAX_BAGGAGE_LENGTH: usize = 8192;
 
 #[cfg(test)]
 mod tests {
-    use super::TraceParent;
+    use super::{TraceContext, TraceParent};
+    use crate::model::Meta;
+    use crate::raw::Raw;
+
+    /// MCP-077: baggage is propagated with a trace and without one.
+    #[test]
+    fn baggage_is_passed_on_as_it_is() {
+        let parent = "\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\"";
+        let long = format!("\"k={}\"", "v".repeat(9000));
+        for (parent, state, baggage, expected) in [
+            (Some(parent), Some("\"a=1\""), Some("\"k=v;p,x=%20\""), 3),
+            (Some(parent), None, None, 1),
+            (None, Some("\"a=1\""), Some("\"k=v\""), 1),
+            (None, Some("\"a=1\""), None, 0),
+            (None, None, Some("7"), 0),
+            (None, None, Some("\"\""), 0),
+            (None, None, Some("\"k=\\u001b[31m\""), 0),
+            (None, None, Some(long.as_str()), 0),
+        ] {
+            let read = TraceContext::from_raw(
+                parent.map(Raw::Json),
+                state.map(Raw::Json),
+                baggage.map(Raw::Json),
+            );
+            let mut meta = Meta::new();
+            if let Some(read) = read {
+                read.add_to(&mut meta);
+            }
+            assert_eq!(meta.len(), expected, "{meta:?}");
+            if let Some(passed) = meta.get("baggage") {
+                assert_eq!(Some(passed.to_string().as_str()), baggage);
+            }
+        }
+    }
 
     /// MCP-077: only the W3C spelling is accepted; anything else is ignored.
     #[test]

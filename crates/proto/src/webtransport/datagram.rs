@@ -49,7 +49,7 @@ impl<'a> Datagram<'a> {
     /// Length of the header in bytes.
     pub const HEADER: usize = 6;
     /// Maximum length that is sent, header included: every path can carry it (WT-024).
-    pub const LONGEST: usize = 1200;
+    pub const MAX_LENGTH: usize = 1200;
 
     /// Encodes the datagram.
     pub fn encode(&self) -> Vec<u8> {
@@ -91,7 +91,7 @@ pub struct AudioChunk<'a> {
 
 impl<'a> AudioChunk<'a> {
     /// Maximum length of the audio data in bytes.
-    pub const LONGEST: usize = Datagram::LONGEST - Datagram::HEADER - 8;
+    pub const MAX_LENGTH: usize = Datagram::MAX_LENGTH - Datagram::HEADER - 8;
 
     /// Encodes the chunk as the payload of a datagram.
     pub fn encode(&self) -> Vec<u8> {

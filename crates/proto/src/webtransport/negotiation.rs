@@ -79,7 +79,7 @@ pub fn negotiate_encoding(params: Params<'_>) -> Result<Encoding, RpcError> {
     let Some(encodings) = encodings.filter(|raw| raw.kind() != ValueKind::Null) else {
         return Ok(Encoding::Json);
     };
-    let named = encodings.elements(MOST_ENCODINGS);
+    let named = encodings.elements(MAX_ENCODINGS);
     let Ok(Some(named)) = named else {
         return Err(invalid("transport.encodings must be a list of at most 64 strings"));
     };
@@ -97,7 +97,7 @@ pub fn negotiate_encoding(params: Params<'_>) -> Result<Encoding, RpcError> {
 }
 
 /// Limit on the number of encodings read from the client.
-const MOST_ENCODINGS: usize = 64;
+const MAX_ENCODINGS: usize = 64;
 
 #[cfg(test)]
 mod tests {

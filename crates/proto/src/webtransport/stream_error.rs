@@ -46,7 +46,7 @@ impl StreamError {
         let error = error.and_then(Raw::as_text).unwrap_or_default();
         Some(Self {
             stream: StreamHeader { request: request?.decode().ok()?, tag: tag?.decode().ok()? },
-            error: error.chars().take(LONGEST).collect(),
+            error: error.chars().take(MAX_LENGTH).collect(),
             code: code.and_then(|code| code.decode().ok()),
             data: data.and_then(|data| data.decode().ok()),
         })
@@ -71,7 +71,7 @@ impl Serialize for StreamError {
 }
 
 /// Maximum length of the text that is kept.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -51,7 +51,7 @@ impl Compiler<'_> {
     }
 
     fn schema(&mut self, schema: &Value, location: &str) -> Result<Check, String> {
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return Err(unsupported(location, "so deep a schema"));
         }
         self.depth += 1;
@@ -369,4 +369,4 @@ fn shown(location: &str) -> &str {
 }
 
 /// Deepest nesting of schemas, references followed.
-const DEEPEST: usize = 96;
+const MAX_DEPTH: usize = 96;

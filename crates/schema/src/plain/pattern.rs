@@ -16,7 +16,7 @@ impl Pattern {
     pub(super) fn compile(source: &str) -> Result<Self, PatternError> {
         let translated = translate(source).ok_or(PatternError::Unsupported)?;
         let mut builder = RegexBuilder::new(&translated);
-        let regex = builder.size_limit(LARGEST).dfa_size_limit(LARGEST).build();
+        let regex = builder.size_limit(MAX_BYTES).dfa_size_limit(MAX_BYTES).build();
         let regex = regex.map_err(PatternError::Bad)?;
         Ok(Self { source: source.to_owned(), regex })
     }
@@ -101,4 +101,4 @@ fn is_plain_escape(character: char) -> bool {
 }
 
 /// Largest compiled pattern, in bytes.
-const LARGEST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;

@@ -19,7 +19,7 @@ pub(super) struct Scan<'p> {
 impl<'p> Scan<'p> {
     pub(super) fn new(plain: &'p Plain, arguments: Raw<'_>) -> Self {
         let bytes = arguments.bytes().len().saturating_mul(READINGS).saturating_add(FREE_BYTES);
-        Self { plain, bytes, depth: DEEPEST }
+        Self { plain, bytes, depth: MAX_DEPTH }
     }
 
     /// Returns whether a value is known to be valid.
@@ -266,4 +266,4 @@ const READINGS: usize = 16;
 const FREE_BYTES: usize = 4096;
 
 /// Deepest nesting of references.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;

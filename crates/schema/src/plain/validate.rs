@@ -11,7 +11,7 @@ use super::{
 };
 use crate::number::{canonical, compare, is_whole};
 use crate::sentence::{Rule, at, required, unknown_member};
-use crate::{MOST_VIOLATIONS, Violation, forms, member};
+use crate::{MAX_VIOLATIONS, Violation, forms, member};
 
 /// One pass over a value.
 pub(super) struct Validation<'p> {
@@ -47,8 +47,8 @@ impl<'p> Validation<'p> {
             location: Vec::new(),
             violations: Vec::new(),
             is_trial: false,
-            steps: MOST_STEPS,
-            depth: DEEPEST,
+            steps: MAX_STEPS,
+            depth: MAX_DEPTH,
             is_exhausted: false,
         }
     }
@@ -67,7 +67,7 @@ impl<'p> Validation<'p> {
         if self.is_exhausted {
             return vec![at("", "takes too many steps to check; give fewer or flatter values")];
         }
-        self.violations.truncate(MOST_VIOLATIONS);
+        self.violations.truncate(MAX_VIOLATIONS);
         self.violations
     }
 
@@ -315,7 +315,7 @@ impl<'p> Validation<'p> {
     }
 
     fn continue_or_stop(&self) -> Flow {
-        let is_enough = self.is_exhausted || self.violations.len() >= MOST_VIOLATIONS;
+        let is_enough = self.is_exhausted || self.violations.len() >= MAX_VIOLATIONS;
         if is_enough { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
@@ -384,11 +384,11 @@ const TWO_FORMS: &str =
     "value is valid under more than one of the schemas listed in the 'oneOf' keyword";
 
 /// Most steps of a check, several for each value allowed.
-const MOST_STEPS: usize = 4 * 1024 * 1024;
+const MAX_STEPS: usize = 4 * 1024 * 1024;
 
 /// Bytes inspected per step.
 const BYTES_A_STEP: usize = 16;
 
 /// Deepest nesting of checks, several for each level of a value. Unoptimised, each takes over 3 KB
 /// of a thread's 2 MiB stack.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;

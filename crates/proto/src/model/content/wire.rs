@@ -3,14 +3,12 @@
 //! Follows C-25, C-26 and C-40. A client never receives a content type its revision lacks, and
 //! nothing is fetched to avoid that: content known only by its URL is sent as a link.
 
-mod seed_002;
-
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
 use super::resource::name_of;
-use super::{Annotations, Base64, Content, Meta, ResourceBody, ResourceContents};
+use super::{Annotations, Base64, Content, Meta, ResourceBody, ResourceContents, seed_002};
 use crate::revision::{Features, Revision};
 
 /// The form in which content is encoded.
@@ -150,46 +148,46 @@ impl Serialize for ResourceContents {
 /// All members content can have; each type uses a few of them.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireContent<'a> {
+pub(super) struct WireContent<'a> {
     #[serde(rename = "type")]
-    kind: &'static str,
+    pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stream_tag: Option<u32>,
+    pub(super) stream_tag: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Cow<'a, str>>,
+    pub(super) text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Base64<'a>>,
+    pub(super) data: Option<Base64<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<&'a str>,
+    pub(super) url: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    uri: Option<&'a str>,
+    pub(super) uri: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
+    pub(super) title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
+    pub(super) description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<&'a str>,
+    pub(super) mime_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<u64>,
+    pub(super) size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resource: Option<WireResource<'a>>,
+    pub(super) resource: Option<WireResource<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    annotations: Option<&'a Annotations>,
+    pub(super) annotations: Option<&'a Annotations>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<&'a Meta>,
+    pub(super) meta: Option<&'a Meta>,
 }
 
 impl WireContent<'_> {
-    fn of(kind: &'static str) -> Self {
+    pub(super) fn of(kind: &'static str) -> Self {
         Self { kind, ..Self::default() }
     }
 }
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireResource<'a> {
+pub(super) struct WireResource<'a> {
     uri: &'a str,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
@@ -220,7 +218,7 @@ impl<'a> WireResource<'a> {
     }
 }
 
-fn file<'a>(kind: &'static str, bytes: &'a [u8], mime_type: &'a str) -> WireContent<'a> {
+pub(super) fn file<'a>(kind: &'static str, bytes: &'a [u8], mime_type: &'a str) -> WireContent<'a> {
     WireContent { data: Some(Base64(bytes)), mime_type: Some(mime_type), ..WireContent::of(kind) }
 }
 
