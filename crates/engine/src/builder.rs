@@ -1,12 +1,12 @@
 //! Builder of an engine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_flow_session::Store;
+use mcp_flow_session::store::NodeInfo;
+use mcp_flow_session::{JournalEvent, Store};
 
 use crate::clock::{Clock, SystemClock};
-use crate::definition::Definition;
+use crate::definition::{Definition, Definitions};
 use crate::engine::Engine;
 use crate::limits::SessionLimits;
 
@@ -14,20 +14,34 @@ use crate::limits::SessionLimits;
 #[must_use]
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
-    flows: BTreeMap<String, Arc<Definition>>,
+    flows: Definitions,
     limits: SessionLimits,
     clock: Arc<dyn Clock>,
+    node: NodeInfo,
 }
 
 impl EngineBuilder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let (flows, limits) = (BTreeMap::new(), SessionLimits::default());
-        Self { store, flows, limits, clock: Arc::new(SystemClock) }
+        let (flows, limits) = (Definitions::default(), SessionLimits::default());
+        let name = format!("process {}", std::process::id());
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let node = NodeInfo { name, url: None, version };
+        Self { store, flows, limits, clock: Arc::new(SystemClock), node }
     }
 
     /// Adds a flow. It replaces an earlier one of the same name.
-    pub fn flow(mut self, definition: Definition) -> Self {
-        self.flows.insert(definition.name().to_owned(), Arc::new(definition));
+    pub fn flow(self, definition: Definition) -> Self {
+        self.flows.insert(definition);
+        self
+    }
+
+    /// Sets how the flow of a session is defined by its journal, if there is no flow of its name any
+    /// more. For flows that are data, and record themselves.
+    pub fn recorded_flows(
+        mut self,
+        define: impl Fn(&str, &[JournalEvent]) -> Option<Definition> + Send + Sync + 'static,
+    ) -> Self {
+        self.flows.define_recorded(define);
         self
     }
 
@@ -43,6 +57,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets what this process tells the other nodes about itself, if its store is shared.
+    pub fn node(mut self, node: NodeInfo) -> Self {
+        self.node = node;
+        self
+    }
+
     /// Builds the engine, resumes interrupted sessions and starts maintenance.
     ///
     /// Must be called within a tokio runtime. [`Engine::shutdown`] stops what it starts.
@@ -55,7 +75,8 @@ impl EngineBuilder {
     /// Builds an engine without background work: interrupted sessions are not resumed and overdue
     /// ones not expired until [`Engine::start_maintenance`].
     pub fn build(self) -> Engine {
-        Engine::new(self.store, Arc::new(self.flows), Arc::new(self.limits), self.clock)
+        let (flows, limits) = (Arc::new(self.flows), Arc::new(self.limits));
+        Engine::new(self.store, flows, limits, self.clock, self.node)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_flow_seal::KeyRing;
 use mcp_flow_session::event::{Ending, FaultName, SessionEnded};
-use mcp_flow_session::store::{Append, LastTurn, ReplayGuard};
+use mcp_flow_session::store::{Append, Fence, LastTurn, ReplayGuard};
 use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
 
 use crate::engine::{AnswerReply, AnswerRequest, Engine, StartRequest};
@@ -193,7 +193,8 @@ impl ClientHeldSessions {
         // Before a permit is taken: only the owner may use up a turn.
         let loaded = self.load(&token, owner).await?;
         let (sessions, tasks) = (self.clone(), &self.engine.inner.tasks);
-        let turn = tasks.spawn(async move { sessions.run_turn(&token, loaded, work).await });
+        let turn = async move { sessions.run_turn(&token, loaded, work).await };
+        let turn = tasks.spawn(mcp_flow_telemetry::inherit(turn));
         match turn.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(done) => done,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -258,7 +259,9 @@ impl ClientHeldSessions {
         let store = Arc::new(MemoryStore::new());
         let events = token.journal.clone();
         let (summary, deadline) = (session.summary(), session.deadline());
-        store.append(Append { id: token.id, length: 0, events, summary, replace: false }).await?;
+        let fence = Fence::default();
+        let append = Append { id: token.id, length: 0, events, summary, replace: false, fence };
+        store.append(append).await?;
         let engine = self.engine.with_store(Arc::clone(&store) as Arc<dyn Store>);
         Ok(Loaded { engine, store, deadline })
     }
@@ -287,8 +290,13 @@ impl ClientHeldSessions {
         owner: &Owner,
         limit: Duration,
     ) -> Result<View, EngineError> {
+        if engine.view(id, owner).await?.is_asleep() {
+            // Wakes it, if that is soon enough.
+            engine.start_maintenance();
+        }
         let view = engine.wait(id, owner, limit.min(self.timeout)).await?;
         let operation = match &view.status {
+            SessionStatus::Working(_) if view.is_asleep() => Some("sleep".to_owned()),
             SessionStatus::Working(_) => {
                 engine.inner.slots.get(id).and_then(|slot| slot.execution.operation())
             }

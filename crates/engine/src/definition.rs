@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_session::event::Ending;
-use mcp_flow_session::{Prompt, Question, is_empty};
+use mcp_flow_session::{JournalEvent, Prompt, Question, is_empty};
+use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -219,6 +221,52 @@ impl Definition {
 impl fmt::Debug for Definition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Definition").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Definitions by name, which may change while the engine runs.
+#[derive(Default)]
+pub(crate) struct Definitions {
+    flows: RwLock<BTreeMap<String, Arc<Definition>>>,
+    recorded: Option<Box<DefineRecorded>>,
+}
+
+type DefineRecorded = dyn Fn(&str, &[JournalEvent]) -> Option<Definition> + Send + Sync;
+
+impl Definitions {
+    pub(crate) fn all(&self) -> Vec<Arc<Definition>> {
+        self.flows.read().values().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Definition>> {
+        self.flows.read().get(name).cloned()
+    }
+
+    pub(crate) fn insert(&self, definition: Definition) {
+        self.flows.write().insert(definition.name().to_owned(), Arc::new(definition));
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        self.flows.write().remove(name).is_some()
+    }
+
+    pub(crate) fn define_recorded(
+        &mut self,
+        define: impl Fn(&str, &[JournalEvent]) -> Option<Definition> + Send + Sync + 'static,
+    ) {
+        self.recorded = Some(Box::new(define));
+    }
+
+    /// Finds the flow of a session, by its name or by its journal.
+    pub(crate) fn find(&self, name: &str, events: &[JournalEvent]) -> Option<Arc<Definition>> {
+        let recorded = || self.recorded.as_ref()?(name, events).map(Arc::new);
+        self.get(name).or_else(recorded)
+    }
+}
+
+impl fmt::Debug for Definitions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.flows.read().keys()).finish()
     }
 }
 

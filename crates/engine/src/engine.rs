@@ -5,25 +5,28 @@ mod request;
 mod respond;
 mod start;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mcp_flow_rate::Buckets;
 use mcp_flow_session::event::{Ending, FlowFault};
-use mcp_flow_session::store::{Census, Filter, Listed, PageRequest, Phase};
-use mcp_flow_session::{Command, Owner, Session, SessionId, Store, StoreError, Timestamp};
+use mcp_flow_session::store::{Census, Filter, Listed, NodeInfo, PageRequest, Phase};
+use mcp_flow_session::{
+    Command, JournalEvent, Owner, Session, SessionId, Store, StoreError, Timestamp,
+};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::EngineBuilder;
 use crate::clock::Clock;
-use crate::definition::Definition;
+use crate::definition::{Definition, Definitions};
+use crate::due::Wakeups;
 use crate::error::EngineError;
 use crate::limits::SessionLimits;
 use crate::maintenance::{Stalled, Tombstones};
+use crate::membership::Membership;
 use crate::notice::{ExpirySender, Hub, SessionSubscription};
 use crate::quota::SessionCounts;
 use crate::session_changes::SessionChanges;
@@ -45,7 +48,7 @@ pub struct Engine {
 /// State shared by all clones of an [`Engine`].
 pub(crate) struct EngineInner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) flows: Arc<BTreeMap<String, Arc<Definition>>>,
+    pub(crate) flows: Arc<Definitions>,
     pub(crate) limits: Arc<SessionLimits>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hub: Arc<Hub>,
@@ -54,11 +57,14 @@ pub(crate) struct EngineInner {
     pub(crate) rates: Buckets<SessionId>,
     pub(crate) tombstones: Tombstones,
     pub(crate) stalled: Stalled,
+    pub(crate) wakeups: Wakeups,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     pub(crate) denied: AtomicU64,
     /// Set once maintenance was started.
     pub(crate) is_maintained: AtomicBool,
+    /// Membership among the nodes that share the store.
+    pub(crate) membership: Option<Arc<Membership>>,
 }
 
 impl Engine {
@@ -69,10 +75,12 @@ impl Engine {
 
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        flows: Arc<BTreeMap<String, Arc<Definition>>>,
+        flows: Arc<Definitions>,
         limits: Arc<SessionLimits>,
         clock: Arc<dyn Clock>,
+        node: NodeInfo,
     ) -> Self {
+        let membership = store.shared().map(|_| Arc::new(Membership::new(node)));
         let inner = EngineInner {
             store,
             flows,
@@ -84,28 +92,46 @@ impl Engine {
             rates: Buckets::default(),
             tombstones: Tombstones::default(),
             stalled: Stalled::default(),
+            wakeups: Wakeups::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             denied: AtomicU64::new(0),
             is_maintained: AtomicBool::new(false),
+            membership,
         };
-        Self { inner: Arc::new(inner) }
+        let engine = Self { inner: Arc::new(inner) };
+        engine.share_progress();
+        engine
     }
 
     /// Creates an engine of the same flows, limits and clock on another store.
     pub(crate) fn with_store(&self, store: Arc<dyn Store>) -> Self {
         let EngineInner { flows, limits, clock, .. } = &*self.inner;
-        Self::new(store, Arc::clone(flows), Arc::clone(limits), Arc::clone(clock))
+        let node = NodeInfo::default();
+        Self::new(store, Arc::clone(flows), Arc::clone(limits), Arc::clone(clock), node)
     }
 
     /// Returns the flows that can be started, ordered by name.
-    pub fn flows(&self) -> impl Iterator<Item = &Definition> {
-        self.inner.flows.values().map(Arc::as_ref)
+    pub fn flows(&self) -> Vec<Arc<Definition>> {
+        self.inner.flows.all()
     }
 
     /// Returns the flow of this name.
-    pub fn flow(&self, name: &str) -> Option<&Definition> {
-        self.inner.flows.get(name).map(Arc::as_ref)
+    pub fn flow(&self, name: &str) -> Option<Arc<Definition>> {
+        self.inner.flows.get(name)
+    }
+
+    /// Adds a flow while the engine runs. It replaces one of the same name; sessions in memory keep
+    /// theirs.
+    pub fn add_flow(&self, definition: Definition) {
+        self.inner.flows.insert(definition);
+        self.inner.wakeups.retry();
+    }
+
+    /// Removes a flow while the engine runs. Its sessions end by themselves, if they are in memory or
+    /// their journal defines the flow ([`EngineBuilder::recorded_flows`]). Returns whether it existed.
+    pub fn remove_flow(&self, name: &str) -> bool {
+        self.inner.flows.remove(name)
     }
 
     /// Starts a session and runs its flow until it asks, ends, or waits for a step.
@@ -113,7 +139,11 @@ impl Engine {
         self.start_session(start).await
     }
 
-    /// Answers the open question of a session.
+    /// Answers the open question of a session, or the one that the request names.
+    ///
+    /// A flow may ask several questions at once: [`View::questions`] has all that wait, and
+    /// [`AnswerRequest::for_question`] answers any of them. The flow gets the answers in the order
+    /// of the questions, so an answer to a queued one is recorded until its turn comes.
     ///
     /// The flow runs until it asks, ends, or waits for a step. All of that is durable when this
     /// returns.
@@ -127,6 +157,13 @@ impl Engine {
             let replied = self.try_respond(id, owner, &response).await;
             if !is_conflict(&replied) {
                 return replied;
+            }
+            if let Some(holder) = self.other_holder(id).await? {
+                let forwarded = self.forward_answer(holder, id, owner, &response).await;
+                // Meanwhile the session may have been released.
+                if !matches!(forwarded, Err(EngineError::Busy)) {
+                    return forwarded;
+                }
             }
         }
         self.try_respond(id, owner, &response).await
@@ -152,14 +189,17 @@ impl Engine {
         let until = Instant::now() + timeout;
         // Mostly there is nothing to wait for, and subscribing has a cost.
         let view = self.view(id, owner).await?;
-        if !matches!(view.status, SessionStatus::Working(_)) {
+        let is_settled = |view: &View| {
+            !matches!(view.status, SessionStatus::Working(_)) || self.sleeps_beyond(view, until)
+        };
+        if is_settled(&view) {
             return Ok(view);
         }
         // Subscribed before the status is read, so that no notice is missed in between.
         let mut subscription = self.subscribe(id, owner).await?;
         loop {
             let view = self.view(id, owner).await?;
-            if !matches!(view.status, SessionStatus::Working(_)) {
+            if is_settled(&view) {
                 return Ok(view);
             }
             match timeout_at(until, subscription.next()).await {
@@ -168,6 +208,32 @@ impl Engine {
                 Err(_) => return Ok(view),
             }
         }
+    }
+
+    /// Waits until a question is closed. Returns whether the flow withdrew it, as opposed to it
+    /// having been answered or the session having ended.
+    pub async fn wait_withdrawn(&self, id: SessionId, owner: &Owner, number: u32) -> bool {
+        let Ok(mut subscription) = self.subscribe(id, owner).await else { return false };
+        loop {
+            let Ok(session) = self.inspect(id, owner).await else { return false };
+            let is_answered = session.history.iter().any(|turn| turn.number == number);
+            if session.ended.is_some() || is_answered {
+                return false;
+            }
+            if !session.is_open(number) && session.unanswered(number).is_none() {
+                return true;
+            }
+            if subscription.next().await.is_none() {
+                return false;
+            }
+        }
+    }
+
+    /// Returns whether the flow of a session sleeps until after a time, so that waiting for it until
+    /// then would be in vain.
+    fn sleeps_beyond(&self, view: &View, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        view.is_asleep() && view.wakes.is_some_and(|wakes| wakes > self.now().after(left))
     }
 
     /// Subscribes to the notices of a session from now on.
@@ -232,6 +298,15 @@ impl Engine {
         self.list_all(Filter { owner: Some(owner.clone()), phase }, page).await
     }
 
+    /// Reads the journal of a session. Of an ended one it has the end only.
+    pub async fn journal(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Vec<JournalEvent>, EngineError> {
+        Ok(self.read_journal(id, owner).await?.0)
+    }
+
     /// Lists sessions of every owner, ordered by id. For administration.
     pub async fn list_all(
         &self,
@@ -262,9 +337,10 @@ impl Engine {
         self.end(id, owner, Command::End(Ending::Failed(fault))).await
     }
 
-    /// Returns the time by the engine's clock.
+    /// Returns the time by the engine's clock, or by that of a shared store if it is behind.
     pub fn now(&self) -> Timestamp {
-        self.inner.clock.now()
+        let now = self.inner.clock.now();
+        self.inner.membership.as_ref().map_or(now, |membership| membership.correct(now))
     }
 
     /// Returns the number of sessions in memory.
@@ -283,6 +359,7 @@ impl Engine {
         self.inner.stopping.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
+        self.end_membership().await;
     }
 
     async fn end(

@@ -6,6 +6,8 @@ use mcp_flow_session::event::{FlowFault, Limit};
 use mcp_flow_session::session::{CommandError, State};
 use mcp_flow_session::{InvalidAnswer, StoreError};
 
+use crate::view::QuestionId;
+
 /// Reason the engine rejected a request. Nothing has changed, unless the variant says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,10 @@ pub enum EngineError {
     /// The session was cancelled before (INT-054).
     #[error("the session was cancelled")]
     AlreadyCancelled,
+    /// The question is not open, or not at this attempt: it was answered, dropped by the flow, or
+    /// never asked. The answer can be ignored; the status has the questions that are open.
+    #[error("question {0} is not open")]
+    QuestionClosed(QuestionId),
     /// There is no flow of this name.
     #[error("there is no flow `{0}`")]
     UnknownFlow(String),

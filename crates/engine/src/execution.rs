@@ -1,16 +1,19 @@
 //! State that the engine shares with a running flow: the session, the journal being replayed, and
 //! the events that are not durable yet.
 
+mod timer;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent, StepOutcome};
 use mcp_flow_session::prompt::{FlowProgress, Prompt};
-use mcp_flow_session::replay::RecordedQuestion;
+use mcp_flow_session::replay::{RecordedQuestion, question_of};
 use mcp_flow_session::session::{Answer, AnsweredTurn};
 use mcp_flow_session::{
-    Command, CommandError, InvalidAnswer, Replay, Session, SessionId, Timestamp,
+    Command, CommandError, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -19,6 +22,7 @@ use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
 use crate::limits::SessionLimits;
+use crate::membership::HeldLease;
 use crate::notice::Hub;
 
 /// Execution of a session's flow in memory. The slot and the [`Flow`](crate::Flow) handle own it
@@ -28,6 +32,8 @@ pub(crate) struct Execution {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Arc<SessionLimits>,
     pub(crate) hub: Arc<Hub>,
+    /// Lease under which the session was loaded, if several nodes share the store.
+    pub(crate) lease: Option<HeldLease>,
     state: Mutex<ExecutionState>,
 }
 
@@ -37,6 +43,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) limits: Arc<SessionLimits>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) definition: Option<Arc<Definition>>,
+    pub(crate) lease: Option<HeldLease>,
 }
 
 pub(crate) struct ExecutionState {
@@ -49,11 +56,20 @@ pub(crate) struct ExecutionState {
     durable: usize,
     /// Set while a step waits for `pending` to be durable before it begins.
     flush: bool,
-    /// Question that was asked while the journal has another one next: a divergence, unless
-    /// another branch of the flow asks the recorded one.
-    out_of_turn: Option<(String, Prompt)>,
-    /// Set when the flow has reached the open question.
-    reached: bool,
+    /// Question or timer that the flow asks for while the journal has something else next: a
+    /// divergence, unless another branch of the flow replays that.
+    out_of_turn: Option<OutOfTurn>,
+    /// Set while steps without a recorded outcome wait for the end of the replay: they may belong to
+    /// a branch that loses a race in it.
+    held: bool,
+    /// Set once no more is replayed before such steps run.
+    is_released: bool,
+    /// Set when the flow has replayed an entry of the journal since it was last polled.
+    replayed: bool,
+    /// Set while the flow is polled. A question dropped then was dropped by the flow.
+    polled: bool,
+    /// Number of the open question that clients may have seen.
+    shown: Option<u32>,
     /// Keys of the steps in progress.
     running_steps: Vec<String>,
     /// Number of steps of each key in this run.
@@ -66,9 +82,19 @@ pub(crate) struct ExecutionState {
     definition: Option<Arc<Definition>>,
 }
 
-/// Outcome of an answer to the open question.
+/// Something that the flow asks for out of turn.
+struct OutOfTurn {
+    /// Key and description.
+    wanted: (String, String),
+    is_timer: bool,
+}
+
+/// Outcome of an answer.
 pub(crate) enum AnswerOutcome {
+    /// The flow goes on.
     Accepted,
+    /// The flow gets it when the questions before it are answered.
+    AcceptedAhead,
     Rejected(InvalidAnswer),
     /// It was the last attempt, or exceeded a bound: the session has ended.
     Ended,
@@ -88,14 +114,18 @@ impl Execution {
         session: Session,
         context: ExecutionContext,
     ) -> Self {
-        let ExecutionContext { clock, limits, hub, definition } = context;
+        let ExecutionContext { clock, limits, hub, definition, lease } = context;
         let state = ExecutionState {
             replay: Replay::new(events),
             pending: Vec::new(),
             durable: events.len(),
             flush: false,
             out_of_turn: None,
-            reached: false,
+            held: false,
+            is_released: false,
+            replayed: false,
+            polled: false,
+            shown: session.open.as_ref().map(|_| session.number),
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
             wakers: Vec::new(),
@@ -105,7 +135,7 @@ impl Execution {
             definition,
             session,
         };
-        Self { id, clock, limits, hub, state: Mutex::new(state) }
+        Self { id, clock, limits, hub, lease, state: Mutex::new(state) }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.
@@ -134,20 +164,26 @@ impl Execution {
         let _ = self.command(Command::End(Ending::Failed(fault)));
     }
 
-    /// Answers the open question, if the answer is valid.
-    pub(crate) fn answer_question(&self, answer: &Answer) -> Result<AnswerOutcome, CommandError> {
+    /// Answers a queued question, or else the open one, if the answer is valid.
+    pub(crate) fn answer_question(
+        &self,
+        queued: Option<u32>,
+        answer: &Answer,
+    ) -> Result<AnswerOutcome, CommandError> {
         let now = self.clock.now();
         let mut state = self.lock();
-        let command = Command::Answer(answer.clone());
+        let answer_value = &answer.value;
+        let answer = answer.clone();
+        let command = match queued {
+            Some(question) => Command::AnswerAhead { question, answer },
+            None => Command::Answer(answer),
+        };
         let mut event = state.session.decide(command, now, &self.limits.bounds)?;
         let outcome = match &mut event {
-            JournalEvent::Answered(answered) => {
-                state.replay.answer(answered.value.clone());
-                state.wake();
-                AnswerOutcome::Accepted
-            }
+            JournalEvent::Answered(_) => AnswerOutcome::Accepted,
+            JournalEvent::AnsweredAhead { .. } => AnswerOutcome::AcceptedAhead,
             JournalEvent::Rejected { violation, answer: noted, .. } => {
-                *noted = Some(digest::of_answer(self.id, &answer.value));
+                *noted = Some(digest::of_answer(self.id, answer_value));
                 AnswerOutcome::Rejected(violation.clone())
             }
             _ => AnswerOutcome::Ended,
@@ -156,10 +192,11 @@ impl Execution {
         Ok(outcome)
     }
 
-    /// Polls a question of the flow for its answer.
+    /// Polls a question of the flow for its answer. It gets its number when it is asked.
     pub(crate) fn poll_ask(
         &self,
         key: &str,
+        number: &mut Option<u32>,
         prompt: &Prompt,
         context: &mut Context<'_>,
     ) -> Poll<Value> {
@@ -169,47 +206,86 @@ impl Execution {
         if state.session.ended.is_some() {
             return Poll::Pending;
         }
-        match state.replay.question(key, prompt) {
-            RecordedQuestion::Answered(value) => {
-                state.reached = false;
-                state.out_of_turn = None;
-                // Another branch of the flow may wait for its question to come up.
-                state.wake();
-                return Poll::Ready(value);
-            }
-            RecordedQuestion::Open => state.reached = true,
-            RecordedQuestion::NotYet => {
-                state.out_of_turn = Some((key.to_owned(), prompt.clone()));
-            }
-            RecordedQuestion::Differs(divergence) => {
-                state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
-            }
-            RecordedQuestion::New => {
-                let command = Command::Ask {
-                    key: key.to_owned(),
-                    prompt: Arc::new(prompt.clone()),
-                    progress: state.progress.clone(),
-                };
-                match state.session.decide(command, now, &self.limits.bounds) {
-                    Ok(JournalEvent::Given { key, value, at }) => {
-                        state.push(JournalEvent::Given { key, value: value.clone(), at });
-                        return Poll::Ready(value);
-                    }
-                    Ok(event) => {
-                        if matches!(event, JournalEvent::Asked(_)) {
-                            state.replay.asked(key);
-                            state.reached = true;
+        if number.is_none() {
+            match state.replay.question(key, prompt) {
+                RecordedQuestion::Given(value) => {
+                    state.replayed();
+                    return Poll::Ready(value);
+                }
+                RecordedQuestion::Asked(recorded) => {
+                    *number = Some(recorded);
+                    state.replayed();
+                }
+                RecordedQuestion::NotYet => {
+                    let wanted = question_of(key, prompt);
+                    state.out_of_turn = Some(OutOfTurn { wanted, is_timer: false });
+                }
+                RecordedQuestion::Differs(divergence) => {
+                    state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
+                }
+                // Too many questions are open: it is asked when one of them is answered.
+                RecordedQuestion::New if !state.session.can_ask() => {}
+                RecordedQuestion::New => {
+                    let command = Command::Ask {
+                        key: key.to_owned(),
+                        prompt: Arc::new(prompt.clone()),
+                        progress: state.progress.clone(),
+                    };
+                    match state.session.decide(command, now, &self.limits.bounds) {
+                        Ok(JournalEvent::Given { key, value, at }) => {
+                            state.push(JournalEvent::Given { key, value: value.clone(), at });
+                            return Poll::Ready(value);
                         }
-                        state.push(event);
-                    }
-                    // The flow asks before it began or after its end.
-                    Err(error) => {
-                        let reason = error.to_string();
-                        state.fail(reason, FaultName::Failed, key, now, &self.limits);
+                        Ok(event) => {
+                            *number = Some(state.session.prompts);
+                            state.push(event);
+                        }
+                        // The flow asks before it began or after its end.
+                        Err(error) => {
+                            let reason = error.to_string();
+                            state.fail(reason, FaultName::Failed, key, now, &self.limits);
+                        }
                     }
                 }
             }
         }
+        if let Some(value) = number.and_then(|number| state.replay.answer(number)) {
+            state.replayed();
+            return Poll::Ready(value);
+        }
+        state.register(context);
+        Poll::Pending
+    }
+
+    /// Withdraws a question that the flow has dropped before it got the answer.
+    pub(crate) fn drop_question(&self, key: &str, number: Option<u32>) {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        if !state.is_dropping() {
+            return;
+        }
+        let Some(question) = number else {
+            state.out_of_turn.take_if(|waiting| waiting.wanted.0 == key);
+            return;
+        };
+        if !state.replay.withdraw(question) {
+            let skipped = state.shown == Some(question) && state.session.is_open(question);
+            let command = Command::Withdraw { question, skipped };
+            if let Ok(event) = state.session.decide(command, now, &self.limits.bounds) {
+                state.push(event);
+            }
+        }
+        state.replayed();
+    }
+
+    /// Polls for the end of the replay: until then a step without a recorded outcome may belong to
+    /// a branch of the flow that lost a race.
+    pub(crate) fn poll_replayed(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.is_released || !state.replay.is_behind() {
+            return Poll::Ready(());
+        }
+        state.held = true;
         state.register(context);
         Poll::Pending
     }
@@ -217,7 +293,8 @@ impl Execution {
     /// Polls for everything so far to be durable.
     pub(crate) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if state.pending.is_empty() && state.session.ended.is_none() {
+        let is_durable = state.pending.is_empty() && state.session.ended.is_none();
+        if is_durable && self.lease.as_ref().is_none_or(HeldLease::is_valid) {
             return Poll::Ready(());
         }
         state.flush = true;
@@ -233,6 +310,14 @@ impl Execution {
         *number += 1;
         let number = *number;
         state.replay.step(key).ok_or(number)
+    }
+
+    /// Records that this node is about to begin a step, if several nodes share the store.
+    pub(crate) fn begin_step(&self, key: &str, number: u32) {
+        if let Some(lease) = &self.lease {
+            let (key, epoch) = (key.to_owned(), lease.epoch);
+            let _ = self.command(Command::BeginStep { key, number, epoch });
+        }
     }
 
     /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
@@ -262,7 +347,7 @@ impl Execution {
 
     pub(crate) fn set_progress(&self, progress: FlowProgress) {
         let mut state = self.lock();
-        let is_replaying = !state.replay.is_over();
+        let is_replaying = state.replay.is_behind();
         state.progress = Some(progress.clone());
         let owner = state.session.started.owner.clone();
         drop(state);
@@ -281,16 +366,45 @@ impl Execution {
         self.clock.now().max(state.session.touched)
     }
 
-    /// Ends the session if the flow waits without having asked the recorded question.
-    pub(crate) fn check_divergence(&self) {
+    /// Marks the beginning or the end of a poll of the flow.
+    pub(crate) fn set_polled(&self, polled: bool) {
+        self.lock().polled = polled;
+    }
+
+    /// Returns whether the flow has replayed an entry of the journal since the last call.
+    pub(crate) fn take_replayed(&self) -> bool {
+        std::mem::take(&mut self.lock().replayed)
+    }
+
+    /// Checks a flow that waits against its journal. Returns whether to poll it again; ends the
+    /// session if the flow cannot go on.
+    pub(crate) fn check_waiting(&self) -> bool {
         let now = self.clock.now();
         let mut state = self.lock();
-        if !state.running_steps.is_empty() || state.reached || state.flush {
-            return;
+        if state.replay.skip_withdrawn() {
+            state.replayed();
+            return true;
         }
-        let Some((key, prompt)) = state.out_of_turn.take() else { return };
-        let divergence = state.replay.divergence(Some((&key, &prompt)));
-        state.fail(divergence.to_string(), FaultName::Diverged, &key, now, &self.limits);
+        if !state.running_steps.is_empty() || state.flush || state.replay.has_answer() {
+            return false;
+        }
+        if let Some(OutOfTurn { wanted: (key, _), is_timer: true }) = &state.out_of_turn {
+            let key = key.clone();
+            if state.replay.rename_timer(&key) {
+                state.replayed();
+                return true;
+            }
+        }
+        // Nothing else is left to replay, so a step that the flow waits for is new.
+        if std::mem::take(&mut state.held) && !state.is_released {
+            state.is_released = true;
+            state.wake();
+            return true;
+        }
+        let Some(OutOfTurn { wanted, .. }) = state.out_of_turn.take() else { return false };
+        let divergence = state.replay.divergence(Some(&wanted));
+        state.fail(divergence.to_string(), FaultName::Diverged, &wanted.0, now, &self.limits);
+        false
     }
 
     /// Completes the session with the result of the flow.
@@ -326,6 +440,7 @@ impl Execution {
     pub(crate) fn mark_committed(&self, count: usize, replace: bool) -> bool {
         let mut state = self.lock();
         state.durable = if replace { count } else { state.durable + count };
+        state.shown = state.session.open.as_ref().map(|_| state.session.number);
         let flush = std::mem::take(&mut state.flush);
         if flush {
             state.wake();
@@ -337,7 +452,30 @@ impl Execution {
     pub(crate) fn has_work(&self) -> bool {
         let state = self.lock();
         let session = &state.session;
-        session.ended.is_none() && (session.open.is_none() || !state.running_steps.is_empty())
+        let is_waiting = session.open.is_some() || session.is_asleep();
+        session.ended.is_none() && (!is_waiting || !state.running_steps.is_empty())
+    }
+
+    /// Returns whether the flow works on something, or is about to.
+    pub(crate) fn is_working(&self) -> bool {
+        self.has_work() || self.lock().flush
+    }
+
+    /// Returns the epoch of this node.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lease.as_ref().map_or(Epoch::NONE, |lease| lease.epoch)
+    }
+
+    /// Returns the node that has to hold the session until the next append, if one has to.
+    pub(crate) fn holder(&self) -> Option<Epoch> {
+        let is_needed = self.is_working();
+        self.lease.as_ref().filter(|_| is_needed).map(|lease| lease.epoch)
+    }
+
+    /// Returns the number of events in the store, and whether the last of them is the end.
+    pub(crate) fn durable(&self) -> (usize, bool) {
+        let state = self.lock();
+        (state.durable, state.session.ended.is_some() && state.pending.is_empty())
     }
 
     /// Returns the key of a step in progress.
@@ -350,27 +488,47 @@ impl ExecutionState {
     /// Applies a decided event and queues it for the journal.
     fn push(&mut self, mut event: JournalEvent) {
         if let JournalEvent::Ended(ended) = &mut event {
-            if let Some(AnsweredTurn { asked, answered }) = self.session.history.last() {
+            if let Some(AnsweredTurn { asked, answered, .. }) = self.session.history.last() {
                 ended.last_answer = Some(digest::of_answer(self.id, &answered.value));
                 let by_default = asked.prompt.check(&Value::Null);
                 ended.last_by_default = by_default.is_ok_and(|value| value == answered.value);
             }
+            let is_result = matches!(ended.ending, Ending::Completed { .. });
             if let Some(definition) = &self.definition {
                 if let Some(duration) = definition.retention_of(&ended.ending) {
                     ended.until = ended.at.after(duration);
                 }
                 // A result has the data in it.
-                let is_result = matches!(ended.ending, Ending::Completed { .. });
                 if definition.keeps_data() && !is_result {
                     ended.kept.clone_from(&self.session.data);
                 }
+            }
+            if let Some(retention) = self.session.started.retention {
+                ended.until = ended.until.max(ended.at.after(Duration::from_millis(retention)));
             }
         }
         // A decided event can be applied. If it could not, that would be a bug, and the journal,
         // which is validated when read, must not contain it.
         if self.session.apply(event.clone()).is_ok() {
+            self.replay.record(&event);
+            if matches!(event, JournalEvent::Answered(_) | JournalEvent::TimerFired { .. }) {
+                self.wake();
+            }
             self.pending.push(event);
         }
+    }
+
+    /// Returns whether the flow itself drops a future: a slot that is evicted and a flow that has
+    /// ended drop theirs, too.
+    fn is_dropping(&self) -> bool {
+        self.polled && self.session.ended.is_none() && !std::thread::panicking()
+    }
+
+    /// Wakes the branches of the flow that wait for their turn.
+    fn replayed(&mut self) {
+        self.replayed = true;
+        self.out_of_turn = None;
+        self.wake();
     }
 
     fn fail(

@@ -1,21 +1,25 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
 mod error;
+mod timer;
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use mcp_flow_session::event::{FaultName, FlowFault, StepOutcome};
-use mcp_flow_session::prompt::FlowProgress;
+use mcp_flow_session::prompt::{FlowProgress, Prompt};
 use mcp_flow_session::{Date, Owner, Question, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::execution::Execution;
+use crate::trace;
 
 pub(crate) use error::Reason;
 pub use error::{FlowError, FlowResult};
+pub use timer::FlowTimeout;
 
 /// Handle of a flow to its session.
 ///
@@ -25,7 +29,10 @@ pub use error::{FlowError, FlowResult};
 /// belong in a step, and the code between questions and steps must be deterministic. It may depend
 /// only on their results, the parameters, [`now`](Flow::now) and [`random`](Flow::random).
 ///
-/// Steps and questions may run concurrently, as with `join!`; one question is open at a time.
+/// Steps, timers and questions may run concurrently, as with `join!`. Clients of the tasks extension
+/// see all questions that wait; for others one is open at a time, and the rest follow in the order
+/// they were asked. Either way the flow gets the answers in that order. A branch that loses a race, as
+/// with `select` or [`timeout`](Flow::timeout), drops its question: clients cannot answer it any more.
 #[derive(Clone)]
 pub struct Flow {
     execution: Arc<Execution>,
@@ -43,8 +50,9 @@ impl Flow {
     /// A valid value under `key` in the parameters of the start answers it at once.
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> FlowResult<Q::Answer> {
         let key = self.key(key)?;
-        let value =
-            poll_fn(|context| self.execution.poll_ask(&key, question.prompt(), context)).await;
+        let mut asking =
+            Asking { execution: &self.execution, key: &key, number: None, done: false };
+        let value = poll_fn(|context| asking.poll(question.prompt(), context)).await;
         question.read(value).ok_or_else(|| {
             FlowError::new(format!("the answer to `{key}` does not fit the type of its question"))
         })
@@ -81,6 +89,8 @@ impl Flow {
             Ok(outcome) => return read(&key, outcome),
             Err(number) => number,
         };
+        poll_fn(|context| self.execution.poll_replayed(context)).await;
+        self.execution.begin_step(&key, number);
         poll_fn(|context| self.execution.poll_flushed(context)).await;
         self.perform(&key, || work(format!("{}/{key}/{number}", self.execution.id))).await
     }
@@ -118,7 +128,10 @@ impl Flow {
         let key = self.key(key)?;
         match self.execution.recorded_step(&key) {
             Ok(outcome) => read(&key, outcome),
-            Err(_) => self.perform(&key, work).await,
+            Err(_) => {
+                poll_fn(|context| self.execution.poll_replayed(context)).await;
+                self.perform(&key, work).await
+            }
         }
     }
 
@@ -199,9 +212,13 @@ impl Flow {
     {
         let outcome = {
             let _running = RunningStep::new(&self.execution, key);
-            match work().await {
+            let mut span = trace::start_step(&self.execution, key);
+            match span.scope(work()).await {
                 Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
-                Err(error) => StepOutcome::Failed(error.to_string()),
+                Err(error) => {
+                    span.fail("step_failed", || error.to_string());
+                    StepOutcome::Failed(error.to_string())
+                }
             }
         };
         if !self.execution.record_step(key, outcome.clone()) {
@@ -246,6 +263,30 @@ impl Flow {
 impl std::fmt::Debug for Flow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Flow").field("session", &self.execution.id).finish_non_exhaustive()
+    }
+}
+
+/// A question that the flow waits with. Withdrawn if dropped before the answer.
+struct Asking<'a> {
+    execution: &'a Execution,
+    key: &'a str,
+    number: Option<u32>,
+    done: bool,
+}
+
+impl Asking<'_> {
+    fn poll(&mut self, prompt: &Prompt, context: &mut Context<'_>) -> Poll<Value> {
+        let polled = self.execution.poll_ask(self.key, &mut self.number, prompt, context);
+        self.done = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.execution.drop_question(self.key, self.number);
+        }
     }
 }
 

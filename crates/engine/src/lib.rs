@@ -51,37 +51,47 @@
 //! `turn` appends the new events to the store. Only then do subscribers (`notice`) and the caller
 //! learn of them.
 //!
+//! Several processes may share a store. Each is a node with a lease (`membership`), learns what the
+//! others do (`follow`), and passes answers to the node that works on a session (`forward`).
+//!
 //! [`ClientHeldSessions`] runs the same turns on sessions that clients keep in signed tokens.
 
 mod builder;
 mod client_held;
 mod clock;
+mod cluster;
 mod definition;
 mod digest;
+mod due;
 mod engine;
 mod error;
 mod execution;
 mod flow;
+mod follow;
+mod forward;
 mod limits;
 mod maintenance;
+mod membership;
 mod notice;
 mod quota;
 mod session_changes;
 mod slot;
 mod slots;
+mod trace;
 mod turn;
 mod view;
 
 pub use builder::EngineBuilder;
 pub use client_held::{BadToken, ClientHeldSessions};
 pub use clock::{Clock, SystemClock};
+pub use cluster::ClusterMember;
 pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
-pub use flow::{Flow, FlowError, FlowResult};
+pub use flow::{Flow, FlowError, FlowResult, FlowTimeout};
 pub use limits::SessionLimits;
 pub use mcp_flow_rate::Rate;
 pub use mcp_flow_session as model;
 pub use notice::{ExpirySender, Notice, SessionSubscription};
 pub use session_changes::{SessionChange, SessionChanges};
-pub use view::{OpenQuestion, SessionStatus, View};
+pub use view::{OpenQuestion, QuestionId, SessionStatus, View};

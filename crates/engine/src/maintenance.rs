@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use hashbrown::HashSet;
 use mcp_flow_session::store::{Filter, PageRequest, Phase};
@@ -13,6 +12,7 @@ use parking_lot::Mutex;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::session_changes::SessionChange;
+use crate::trace;
 
 impl Engine {
     /// Resumes interrupted sessions and starts maintenance in the background, unless it is running.
@@ -20,13 +20,16 @@ impl Engine {
     /// Must be called within a tokio runtime. [`shutdown`](Engine::shutdown) stops it.
     pub fn start_maintenance(&self) {
         if !self.inner.is_maintained.swap(true, Ordering::AcqRel) {
+            self.start_membership();
             let engine = self.clone();
             self.inner.tasks.spawn(async move { engine.run_maintenance().await });
         }
     }
 
     async fn run_maintenance(self) {
-        if let Err(error) = self.find_interrupted().await {
+        // Nodes that share a store claim interrupted sessions instead, whenever a node is gone.
+        let is_alone = self.inner.membership.is_none();
+        if is_alone && let Err(error) = self.find_interrupted().await {
             tracing::error!(%error, "cannot list interrupted sessions; they are not resumed");
         }
         loop {
@@ -34,7 +37,7 @@ impl Engine {
                 tracing::warn!(%error, "maintenance of sessions failed; retrying");
             }
             tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
+                () = self.inner.wakeups.pause() => {}
                 () = self.inner.stopping.cancelled() => return,
             }
         }
@@ -51,57 +54,11 @@ impl Engine {
             inner.rates.sweep(rate, tokio::time::Instant::now().into_std());
         }
         self.resume_stalled().await;
-        loop {
-            let due = inner.store.due(now, PAGE).await?;
-            let mut done = 0;
-            for id in &due {
-                match self.expire_or_erase(*id).await {
-                    Ok(changed) => done += usize::from(changed),
-                    // It is past its deadline and unreadable, so nothing of it is worth keeping.
-                    Err(EngineError::Store(StoreError::Damaged(id))) => {
-                        tracing::error!(session = %id, "erasing a damaged session past its deadline");
-                        inner.store.erase(id).await?;
-                        inner.counts.invalidate_all();
-                        done += 1;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            // The next query would return those that did not change again, so they wait for the
-            // next pass.
-            if due.len() < PAGE || done == 0 {
-                return Ok(());
-            }
+        if inner.membership.is_some() {
+            // Other nodes start and end sessions, too.
+            inner.counts.invalidate_all();
         }
-    }
-
-    /// Expires an overdue session, or erases its tombstone. Returns whether anything changed.
-    async fn expire_or_erase(&self, id: SessionId) -> Result<bool, EngineError> {
-        let inner = &self.inner;
-        let Some(slot) = self.slot(id).await? else {
-            inner.store.erase(id).await?;
-            return Ok(true);
-        };
-        let turn = self.lock_turn(&slot).await;
-        if slot.is_stale() {
-            return Ok(false);
-        }
-        if slot.has_ended() {
-            let until = slot.execution.lock().session.deadline();
-            let is_due = until.is_some_and(|until| until <= self.now());
-            if is_due {
-                inner.store.erase(id).await?;
-                inner.hub.changes.publish(|| SessionChange::Erased(id));
-                inner.slots.remove(&slot);
-            }
-            return Ok(is_due);
-        }
-        match self.expire(&slot, &turn).await {
-            Ok(()) => Ok(false),
-            Err(EngineError::Expired(_)) => Ok(true),
-            Err(EngineError::Store(StoreError::Conflict(_))) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.settle_due(now).await
     }
 
     /// Records the tombstone of a session, and erases the oldest one past the limit.
@@ -123,7 +80,7 @@ impl Engine {
             let found = self.list_all(filter, PageRequest { after, most: PAGE }).await?;
             let Some(last) = found.last() else { return Ok(()) };
             after = Some(last.id);
-            for listed in found {
+            for listed in found.iter().filter(|listed| !listed.summary.is_asleep) {
                 self.inner.stalled.add(listed.id);
             }
         }
@@ -131,12 +88,21 @@ impl Engine {
 
     /// Resumes stalled sessions, as long as there are free slots.
     async fn resume_stalled(&self) {
-        while let Some(id) = self.inner.stalled.take() {
+        // A session whose journal cannot be written is added again, for the next pass.
+        let mut stalled = self.inner.stalled.take_all().into_iter();
+        while let Some(id) = stalled.next() {
             if let Err(error) = self.resume(id).await {
                 tracing::warn!(session = %id, %error, "cannot resume a session");
                 // Retried when a slot is free, or the disk has space again.
-                if matches!(error, EngineError::Busy | EngineError::Store(StoreError::Full)) {
+                let is_unreachable = matches!(
+                    error,
+                    EngineError::Store(StoreError::Unavailable(_) | StoreError::Backend(_))
+                );
+                if is_unreachable && self.inner.membership.is_some()
+                    || matches!(error, EngineError::Busy | EngineError::Store(StoreError::Full))
+                {
                     self.inner.stalled.add(id);
+                    stalled.for_each(|id| self.inner.stalled.add(id));
                     return;
                 }
             }
@@ -154,7 +120,8 @@ impl Engine {
         if slot.execution.lock().session.state == State::Idle {
             slot.execution.command(Command::Begin)?;
         }
-        self.advance(&slot, &turn).await
+        let span = trace::start_resume(&slot.execution);
+        span.scope(self.advance(&slot, &turn)).await
     }
 }
 
@@ -190,16 +157,10 @@ impl Stalled {
         self.0.lock().insert(id);
     }
 
-    fn take(&self) -> Option<SessionId> {
-        let mut stalled = self.0.lock();
-        let id = *stalled.iter().next()?;
-        stalled.remove(&id);
-        Some(id)
+    fn take_all(&self) -> HashSet<SessionId> {
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
 /// Sessions read from the store at a time.
 const PAGE: usize = 256;
-
-/// Pause between two passes.
-const PAUSE: Duration = Duration::from_millis(500);

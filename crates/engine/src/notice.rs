@@ -1,5 +1,7 @@
 //! Notices of one session, for its subscribers, and the only source of expiry warnings.
 
+use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -22,6 +24,11 @@ pub enum Notice {
     Accepted,
     /// An answer was rejected; the question is still open.
     Rejected(InvalidAnswer),
+    /// The questions behind the open one have changed: [`View::queued`](crate::View::queued) has
+    /// them.
+    QueueChanged,
+    /// The flow sleeps until this time.
+    Sleeping(Timestamp),
     /// The flow reported progress. Not in the journal.
     Progress(FlowProgress),
     /// The session will expire unless its question is answered (INT-073). Not in the journal.
@@ -67,6 +74,18 @@ pub type ExpirySender = mpsc::UnboundedSender<(SessionId, Notice)>;
 pub(crate) struct Hub {
     channels: Mutex<HashMap<SessionId, Channel>>,
     pub(crate) changes: ChangePublisher,
+    shared_progress: OnceLock<SharedProgress>,
+}
+
+/// Publisher of progress to the subscribers of other nodes.
+struct SharedProgress(Box<ShareProgress>);
+
+type ShareProgress = dyn Fn(SessionId, &Owner, &FlowProgress) + Send + Sync;
+
+impl fmt::Debug for SharedProgress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SharedProgress")
+    }
 }
 
 #[derive(Debug)]
@@ -141,8 +160,29 @@ impl Hub {
         }
     }
 
-    /// Publishes the progress of a flow.
+    /// Publishes the progress of a flow, to the subscribers of other nodes as well.
     pub(crate) fn publish_progress(&self, id: SessionId, owner: &Owner, progress: &FlowProgress) {
+        self.publish_progress_here(id, owner, progress);
+        if let Some(SharedProgress(share)) = self.shared_progress.get() {
+            share(id, owner, progress);
+        }
+    }
+
+    /// Sets how the subscribers of other nodes learn of progress.
+    pub(crate) fn share_progress(
+        &self,
+        share: impl Fn(SessionId, &Owner, &FlowProgress) + Send + Sync + 'static,
+    ) {
+        let _ = self.shared_progress.set(SharedProgress(Box::new(share)));
+    }
+
+    /// Publishes the progress of a flow to the subscribers of this node.
+    pub(crate) fn publish_progress_here(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        progress: &FlowProgress,
+    ) {
         if let Some(channel) = self.channels.lock().get(&id) {
             channel.send(id, Notice::Progress(progress.clone()));
         }
@@ -185,6 +225,11 @@ impl Hub {
             }
             channel.is_watched()
         });
+    }
+
+    /// Returns the sessions with subscribers.
+    pub(crate) fn watched(&self) -> Vec<SessionId> {
+        self.channels.lock().keys().copied().collect()
     }
 
     pub(crate) fn is_watched(&self, id: SessionId) -> bool {

@@ -57,9 +57,13 @@ impl ChangePublisher {
         SessionChanges { receiver: sender.subscribe() }
     }
 
+    pub(crate) fn has_subscribers(&self) -> bool {
+        self.sender.get().is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
     /// Publishes a change, which is built only if there is a subscriber.
     pub(crate) fn publish(&self, change: impl FnOnce() -> SessionChange) {
-        if let Some(sender) = self.sender.get().filter(|sender| sender.receiver_count() > 0) {
+        if let Some(sender) = self.sender.get().filter(|_| self.has_subscribers()) {
             // Fails only if the last subscriber has just left.
             let _ = sender.send(change());
         }

@@ -124,15 +124,22 @@ impl Slot {
     pub(crate) fn poll(&self) {
         let mut future = self.future.lock();
         // Branches of a flow may wake each other; one that never stops waking itself gets a break.
-        for _ in 0..POLL_LIMIT {
+        let mut polls = 0;
+        while polls < POLL_LIMIT {
             let Some(running) = future.as_mut().filter(|_| !self.has_ended()) else { break };
             self.signal.woken.store(false, Ordering::Release);
             let mut context = Context::from_waker(&self.waker);
-            match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut context))) {
+            self.execution.set_polled(true);
+            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut context)));
+            self.execution.set_polled(false);
+            // A journal ends; a flow may wake itself for ever.
+            polls += usize::from(!self.execution.take_replayed());
+            match polled {
                 Ok(Poll::Pending) if self.signal.woken.load(Ordering::Acquire) => {}
                 Ok(Poll::Pending) => {
-                    self.execution.check_divergence();
-                    break;
+                    if !self.execution.check_waiting() {
+                        break;
+                    }
                 }
                 Ok(Poll::Ready(result)) => self.conclude(result),
                 Err(_) => self.execution.fail(panicked(&self.flow_name())),
@@ -167,7 +174,11 @@ impl Slot {
 
     pub(crate) fn view(&self) -> View {
         let state = self.execution.lock();
-        View::of(self.id, &state.session, state.progress.as_ref())
+        let mut view = View::of(self.id, &state.session, state.progress.as_ref());
+        drop(state);
+        // A step may be running beside the timers.
+        view.asleep &= !self.execution.is_working();
+        view
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -203,5 +214,5 @@ fn panicked(flow: &str) -> FlowFault {
     FlowFault::new(FaultName::Panicked, format!("the flow `{flow}` panicked"))
 }
 
-/// Polls in a row at most.
+/// Polls in a row at most, other than those of a replay.
 const POLL_LIMIT: usize = 32;

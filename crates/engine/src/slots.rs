@@ -76,6 +76,16 @@ impl Slots {
         });
     }
 
+    /// Returns whether a session has a slot.
+    pub(crate) fn contains(&self, id: SessionId) -> bool {
+        self.table.lock().contains_key(&id)
+    }
+
+    /// Returns all slots.
+    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+        self.table.lock().values().cloned().collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.table.lock().len()
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
-use mcp_flow_session::store::Append;
+use mcp_flow_session::store::{Append, Fence};
 use mcp_flow_session::{Command, StoreError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::notice::{Notice, asked};
 use crate::slot::Slot;
+use crate::trace;
 
 /// Guard of a session's turn.
 ///
@@ -38,7 +39,14 @@ impl TurnGuard<'_> {
     /// Appends to the journal. The append is completed even if the caller goes away.
     async fn append(&self, append: Append) -> Result<(), StoreError> {
         let store = Arc::clone(&self.engine.inner.store);
-        *self.writing.lock() = Some(Box::pin(async move { store.append(append).await }));
+        let mut span = trace::start_append(append.id, append.events.len());
+        *self.writing.lock() = Some(Box::pin(async move {
+            let written = store.append(append).await;
+            if let Err(error) = &written {
+                span.fail("store", || error.to_string());
+            }
+            written
+        }));
         poll_fn(|context| {
             let mut writing = self.writing.lock();
             let Some(pending) = writing.as_mut() else { return Poll::Ready(Ok(())) };
@@ -81,7 +89,7 @@ impl Engine {
     }
 
     /// Gives up a turn that was not committed; maintenance resumes the session.
-    fn abandon_turn(&self, slot: &Arc<Slot>) {
+    pub(crate) fn abandon_turn(&self, slot: &Arc<Slot>) {
         self.invalidate(slot);
         self.inner.stalled.add(slot.id);
     }
@@ -96,13 +104,15 @@ impl Engine {
         self.run_flow(slot, turn).await?;
         if slot.execution.has_work() && !slot.driven.swap(true, Ordering::AcqRel) {
             let (engine, slot) = (self.clone(), Arc::clone(slot));
-            self.inner.tasks.spawn(async move { engine.drive_flow(slot).await });
+            let driven = async move { engine.drive_flow(slot).await };
+            self.inner.tasks.spawn(mcp_flow_telemetry::inherit(driven));
         }
         Ok(())
     }
 
     async fn run_flow(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<(), EngineError> {
         loop {
+            self.await_lease(slot).await?;
             slot.poll();
             if !self.commit(slot, turn).await? {
                 return Ok(());
@@ -116,6 +126,24 @@ impl Engine {
         slot: &Arc<Slot>,
         turn: &TurnGuard<'_>,
     ) -> Result<bool, EngineError> {
+        self.commit_as(slot, turn, false).await
+    }
+
+    /// Makes the end of a session durable, even if another node works on it.
+    pub(crate) async fn commit_end(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+    ) -> Result<bool, EngineError> {
+        self.commit_as(slot, turn, true).await
+    }
+
+    async fn commit_as(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+        steal: bool,
+    ) -> Result<bool, EngineError> {
         let batch = slot.execution.take_batch();
         let count = batch.events.len();
         if count == 0 {
@@ -127,7 +155,10 @@ impl Engine {
             Some(JournalEvent::Ended(ended)) => Some(ended.until),
             _ => None,
         };
-        let summary = slot.execution.lock().session.summary();
+        let holder = slot.execution.holder();
+        let mut summary = slot.execution.lock().session.summary();
+        summary.is_asleep &= !slot.execution.is_working();
+        let wakes = summary.wakes;
         slot.uncommitted.store(true, Ordering::Release);
         let append = Append {
             id: slot.id,
@@ -135,6 +166,7 @@ impl Engine {
             events: batch.events,
             summary,
             replace: batch.replace,
+            fence: Fence { by: slot.execution.epoch(), holder, steal },
         };
         if let Err(error) = turn.append(append).await {
             self.invalidate(slot);
@@ -150,6 +182,9 @@ impl Engine {
             self.add_tombstone(slot.id, until).await;
         }
         self.inner.hub.publish_turn(slot.id, &slot.execution.lock().session, notices);
+        if let Some(wakes) = wakes {
+            self.inner.wakeups.add(wakes, self.now());
+        }
         // A flow that waited for the commit has to be polled again within this turn.
         slot.uncommitted.store(flushed, Ordering::Release);
         Ok(flushed)
@@ -165,7 +200,7 @@ impl Engine {
         let Some(limit) = overdue else { return Ok(()) };
         slot.execution.command(Command::End(Ending::Expired(limit)))?;
         slot.poll();
-        self.commit(slot, turn).await?;
+        self.commit_end(slot, turn).await?;
         Err(EngineError::Expired(limit))
     }
 
@@ -184,7 +219,7 @@ impl Engine {
             if slot.is_stale() {
                 return;
             }
-            if woken.is_err() {
+            if woken.is_err() && slot.execution.has_work() {
                 let operation = slot.execution.operation().unwrap_or_else(|| "flow".to_owned());
                 let message = format!("`{operation}` took longer than {} ms", limit.as_millis());
                 let fault = FlowFault::new(FaultName::Timeout, message).at(operation);
@@ -209,7 +244,7 @@ impl Engine {
     }
 
     /// Marks a slot as stale and removes it: the session has to be loaded again.
-    fn invalidate(&self, slot: &Arc<Slot>) {
+    pub(crate) fn invalidate(&self, slot: &Arc<Slot>) {
         slot.uncommitted.store(false, Ordering::Release);
         slot.stale.store(true, Ordering::Release);
         slot.signal.fire();
@@ -229,17 +264,50 @@ impl Engine {
             return Vec::new();
         }
         let state = slot.execution.lock();
-        events
+        let mut notices: Vec<_> = events
             .iter()
             .filter_map(|event| match event {
-                JournalEvent::Asked(_) => asked(&state.session),
                 JournalEvent::Answered(_) => Some(Notice::Accepted),
-                JournalEvent::Rejected { violation, .. } => {
+                JournalEvent::Rejected { question: None, violation, .. } => {
                     Some(Notice::Rejected(violation.clone()))
                 }
                 JournalEvent::Ended(ended) => Some(Notice::Ended(ended.clone())),
                 _ => None,
             })
-            .collect()
+            .collect();
+        // An answer opens the next question that was queued.
+        let opens = |event: &_| {
+            matches!(
+                event,
+                JournalEvent::Asked(_)
+                    | JournalEvent::Answered(_)
+                    | JournalEvent::Withdrawn { skipped: true, .. }
+            )
+        };
+        if events.iter().any(opens) {
+            notices.extend(asked(&state.session));
+        }
+        if events.iter().any(changes_queue) {
+            notices.push(Notice::QueueChanged);
+        }
+        if state.session.is_asleep() && events.iter().any(sets_timer) {
+            notices.extend(state.session.wakes().map(Notice::Sleeping));
+        }
+        notices
     }
+}
+
+fn sets_timer(event: &JournalEvent) -> bool {
+    matches!(event, JournalEvent::TimerSet { .. } | JournalEvent::TimerDropped { .. })
+}
+
+/// Returns whether an event changes the questions behind the open one.
+fn changes_queue(event: &JournalEvent) -> bool {
+    matches!(
+        event,
+        JournalEvent::Queued(_)
+            | JournalEvent::AnsweredAhead { .. }
+            | JournalEvent::Rejected { question: Some(_), .. }
+            | JournalEvent::Withdrawn { .. }
+    )
 }

@@ -9,7 +9,7 @@ use crate::support::{
 use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Notice, Rate, SessionLimits};
 use mcp_flow_session::event::{Ending, FaultName, Limit};
 use mcp_flow_session::question::confirm;
-use mcp_flow_session::store::{Append, PageRequest, Phase};
+use mcp_flow_session::store::{Append, Fence, PageRequest, Phase};
 use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
 
@@ -52,7 +52,14 @@ async fn a_damaged_session_does_not_delay_others() {
     let summary = Session::replay(&journal).unwrap().unwrap().summary();
     // A session cannot begin twice.
     let events = vec![JournalEvent::Began { at: engine.now() }];
-    let append = Append { id: damaged, length: journal.len(), events, summary, replace: false };
+    let append = Append {
+        id: damaged,
+        length: journal.len(),
+        events,
+        summary,
+        replace: false,
+        fence: Fence::default(),
+    };
     store.append(append).await.unwrap();
     clock.forward(Duration::from_secs(300));
     engine.maintain().await.unwrap();

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod client_held;
+mod cluster;
 mod limits;
+mod questions;
 mod replay;
 mod support;
+mod timers;
 mod turns;

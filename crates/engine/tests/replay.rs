@@ -252,8 +252,8 @@ async fn changed_flows_are_detected() {
         flow.ask("x", text("Second?")).await?;
         Ok(())
     }
-    async fn other_text(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("Changed?")).await?;
+    async fn other_type(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.ask("a", confirm("Changed?")).await?;
         Ok(())
     }
     async fn shorter(flow: Flow, _: NoParams) -> FlowResult<()> {
@@ -263,8 +263,8 @@ async fn changed_flows_are_detected() {
     let changes = [
         (Definition::new("f", other_key), "turn 1 asked `b` (Text \"Second?\") before and `x`"),
         (
-            Definition::new("f", other_text),
-            "turn 0 asked `a` (Text \"First?\") before and `a` (Text \"Changed?\")",
+            Definition::new("f", other_type),
+            "turn 0 asked `a` (Text \"First?\") before and `a` (Confirm \"Changed?\")",
         ),
         (Definition::new("f", shorter), "before and `` (the end) now"),
     ];
@@ -278,6 +278,25 @@ async fn changed_flows_are_detected() {
         assert_eq!(fault(&view).name, FaultName::Diverged);
         assert!(fault(&view).message.contains(expected), "{}", fault(&view).message);
     }
+}
+
+/// The wording and the rules of questions may change while sessions wait with them.
+#[tokio::test]
+async fn questions_may_be_reworded() {
+    async fn before(flow: Flow, _: NoParams) -> FlowResult<Value> {
+        let first = flow.ask("a", text("First?")).await?;
+        Ok(json!([first, flow.ask("b", text("Second?").length(1..=3)).await?]))
+    }
+    async fn after(flow: Flow, _: NoParams) -> FlowResult<Value> {
+        let first = flow.ask("a", text("The first one?").length(5..=9)).await?;
+        Ok(json!([first, flow.ask("b", text("And the second?").placeholder("two")).await?]))
+    }
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
+    let id = engine.start(start("f")).await.unwrap().id;
+    answer(&engine, id, json!("x")).await;
+    let engine = Engine::builder(store).flow(Definition::new("f", after)).build();
+    assert_eq!(result(&answer(&engine, id, json!("y")).await), json!(["x", "y"]));
 }
 
 /// Two engines share a store: the second writer reads again.

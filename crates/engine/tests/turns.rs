@@ -336,6 +336,8 @@ async fn subscribers_get_all_notices() {
             Notice::Asked(open) => open.key,
             Notice::Accepted => "accepted".into(),
             Notice::Rejected(_) => "rejected".into(),
+            Notice::QueueChanged => "queue changed".into(),
+            Notice::Sleeping(_) => "sleeping".into(),
             Notice::Progress(_) => "progress".into(),
             Notice::Expiring { .. } => "expiring".into(),
             Notice::Ended(_) => "ended".into(),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::prompt::{FlowProgress, Prompt};
+use crate::store::Epoch;
 use crate::{InvalidAnswer, Owner, Timestamp};
 
 /// One event of a session's journal.
@@ -24,6 +25,9 @@ pub enum JournalEvent {
     },
     /// The flow asked a question, and waits.
     Asked(QuestionAsked),
+    /// The flow asked a question while another one is open. It becomes the open question when all
+    /// questions before it are answered.
+    Queued(QuestionAsked),
     /// The flow asked a question that a parameter of the start answers.
     Given {
         /// Key of the question.
@@ -33,15 +37,46 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
-    /// The open question was answered.
+    /// The open question was answered. The next queued one becomes the open question.
     Answered(QuestionAnswered),
-    /// The open question got an invalid answer.
+    /// A queued question was answered. The flow gets the answer in the question's turn.
+    AnsweredAhead {
+        /// Number of the question.
+        question: u32,
+        /// The answer.
+        answered: QuestionAnswered,
+    },
+    /// The open question or a queued one got an invalid answer.
     Rejected {
+        /// Number of the question, if it is a queued one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<u32>,
         /// Violation by the answer.
         violation: InvalidAnswer,
         /// Digest of the answer, so that repeating it is not another attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow dropped a question before it got the answer: another branch of it was faster.
+    Withdrawn {
+        /// Number of the question.
+        question: u32,
+        /// Set if it was the open question and clients may have seen it: its turn was skipped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        skipped: bool,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A node is about to begin a step of the flow. Written where several nodes share a store.
+    StepBegun {
+        /// Key of the step.
+        key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: u32,
+        /// Node that begins it.
+        epoch: Epoch,
         /// Time of the event.
         at: Timestamp,
     },
@@ -63,6 +98,29 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// The flow set a timer. Timers are numbered from 0.
+    TimerSet {
+        /// Name of the timer, by which a replay tells timers of concurrent branches apart.
+        key: String,
+        /// Time at which it fires.
+        until: Timestamp,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A timer has fired.
+    TimerFired {
+        /// Number of the timer.
+        timer: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow dropped a timer before it got to know that it fired.
+    TimerDropped {
+        /// Number of the timer.
+        timer: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// The session has ended. This event is all that is retained of it (C-11).
     Ended(SessionEnded),
 }
@@ -72,16 +130,37 @@ impl JournalEvent {
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Started(started) => started.at,
-            Self::Asked(asked) => asked.at,
-            Self::Answered(answered) => answered.at,
+            Self::Asked(asked) | Self::Queued(asked) => asked.at,
+            Self::Answered(answered) | Self::AnsweredAhead { answered, .. } => answered.at,
             Self::Ended(ended) => ended.at,
             Self::Began { at }
             | Self::Given { at, .. }
             | Self::Rejected { at, .. }
+            | Self::Withdrawn { at, .. }
+            | Self::StepBegun { at, .. }
             | Self::StepDone { at, .. }
-            | Self::DataSet { at, .. } => *at,
+            | Self::DataSet { at, .. }
+            | Self::TimerSet { at, .. }
+            | Self::TimerFired { at, .. }
+            | Self::TimerDropped { at, .. } => *at,
         }
     }
+
+    /// Returns the number of the first format that has this event. Stores write it with the events,
+    /// so that older programs leave them alone.
+    pub const fn format(&self) -> u8 {
+        match self {
+            Self::TimerSet { .. }
+            | Self::TimerFired { .. }
+            | Self::TimerDropped { .. }
+            | Self::Withdrawn { skipped: true, .. } => 2,
+            Self::StepBegun { .. } => 1,
+            _ => 0,
+        }
+    }
+
+    /// Newest format that this program reads.
+    pub const FORMAT: u8 = 2;
 }
 
 /// Creation of a session.
@@ -103,6 +182,12 @@ pub struct SessionStarted {
     /// Latest time at which it ends, if its duration is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Timestamp>,
+    /// Time in milliseconds for which its result is retained at least, if its caller polls for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<u64>,
+    /// Span that started it, as `traceparent`, if it was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Time of the event.
     pub at: Timestamp,
 }
@@ -159,7 +244,7 @@ pub struct SessionEnded {
     pub owner: Owner,
     /// Time of its creation.
     pub created: Timestamp,
-    /// Number of questions that were answered.
+    /// Number of turns: of questions that were answered, or skipped after clients had seen them.
     pub turns: u32,
     /// Digest of the last answer, so that repeating it returns the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,7 @@ pub mod replay;
 pub mod session;
 pub mod store;
 mod time;
+mod timeline;
 
 pub use check::{InvalidAnswer, InvalidPrompt, is_empty, limits};
 pub use event::{Ending, FaultName, FlowFault, JournalEvent};
@@ -36,5 +37,6 @@ pub use prompt::{Prompt, PromptType};
 pub use question::Question;
 pub use replay::{Divergence, Replay};
 pub use session::{Command, CommandError, Session, State};
-pub use store::{MemoryStore, Store, StoreError};
+pub use store::{Epoch, MemoryStore, Store, StoreError};
 pub use time::Timestamp;
+pub use timeline::{TimelineEntry, timeline};

@@ -88,6 +88,9 @@ pub struct AnswerRules {
     /// Regular expression that must match somewhere in a text, unless it is anchored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
+    /// Description of the texts that match the pattern, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern_description: Option<String>,
     /// Least number, earliest date, or fewest characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<RangeBound>,

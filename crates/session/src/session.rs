@@ -2,10 +2,13 @@
 
 mod apply;
 mod decide;
+mod queue;
 mod size;
 #[cfg(test)]
 mod tests;
+mod timer;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -18,6 +21,8 @@ use crate::{InvalidAnswer, Timestamp};
 
 pub use apply::Damaged;
 pub use decide::{Answer, Bounds, Command, CommandError};
+pub use queue::{MAX_QUEUED, QueuedQuestion};
+pub use timer::{LATEST_TIMER, MAX_TIMERS, PendingTimer};
 
 /// State of a session.
 ///
@@ -35,10 +40,23 @@ pub struct Session {
     pub history: Vec<AnsweredTurn>,
     /// The open question.
     pub open: Option<QuestionAsked>,
+    /// Number of the open question, counted from 0 among all questions of the session.
+    pub number: u32,
     /// Violation by the last answer to the open question.
     pub violation: Option<InvalidAnswer>,
     /// Digests of the invalid answers to the open question, where recorded.
     pub wrong: Vec<Option<String>>,
+    /// Questions behind the open one, in the order they were asked.
+    pub queued: VecDeque<QueuedQuestion>,
+    /// Number of questions that the flow dropped after clients had seen them.
+    pub skipped: u32,
+    /// Timers that have not fired, in the order they were set.
+    pub timers: Vec<PendingTimer>,
+    /// Number of timers set so far.
+    pub timers_set: u32,
+    /// Milliseconds for which the flow slept with no question open. They do not count towards the
+    /// duration of the session.
+    pub slept: u64,
     /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
     /// Keys of the questions that parameters answered.
@@ -59,6 +77,10 @@ impl Session {
         if let Some(ended) = &self.ended {
             return Some(ended.until);
         }
+        if self.is_asleep() {
+            return None;
+        }
+        let ends = self.started.ends.map(|ends| ends.after(Duration::from_millis(self.slept)));
         let inactive = match self.state {
             // A working flow is not inactive; the engine limits its operations.
             State::Active | State::Processing => None,
@@ -67,7 +89,7 @@ impl Session {
                 .inactivity
                 .map(|millis| self.touched.after(Duration::from_millis(millis))),
         };
-        match (inactive, self.started.ends) {
+        match (inactive, ends) {
             (Some(inactive), Some(ends)) => Some(inactive.min(ends)),
             (inactive, ends) => inactive.or(ends),
         }
@@ -78,7 +100,8 @@ impl Session {
         if self.ended.is_some() || self.deadline()? > now {
             return None;
         }
-        let by_duration = self.started.ends.is_some_and(|ends| ends <= now);
+        let slept = Duration::from_millis(self.slept);
+        let by_duration = self.started.ends.is_some_and(|ends| ends.after(slept) <= now);
         Some(if by_duration { Limit::Duration } else { Limit::Inactivity })
     }
 
@@ -91,7 +114,14 @@ impl Session {
             created: self.started.at,
             touched: self.touched,
             deadline: self.deadline(),
+            wakes: self.wakes(),
+            is_asleep: self.is_asleep(),
         }
+    }
+
+    /// Returns the number of the current turn, counted from 0.
+    pub fn turn(&self) -> u32 {
+        u32::try_from(self.history.len()).unwrap_or(u32::MAX).saturating_add(self.skipped)
     }
 
     /// Returns the number of invalid answers to the open question.
@@ -170,6 +200,10 @@ impl fmt::Display for State {
 /// A question with its answer (INT-058).
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnsweredTurn {
+    /// Number of the turn, counted from 0.
+    pub turn: u32,
+    /// Number of the question, counted from 0 among all questions of the session.
+    pub number: u32,
     /// The question.
     pub asked: QuestionAsked,
     /// The answer.

@@ -2,10 +2,12 @@
 
 mod guard;
 mod memory;
+mod node;
 
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,10 @@ use crate::{Owner, SessionId, Timestamp};
 
 pub use guard::{LastTurn, MemoryGuard, ReplayGuard};
 pub use memory::MemoryStore;
+pub use node::{
+    Epoch, Fence, Head, Heartbeat, Node, NodeInfo, Record, RecordChange, SharedStore, StoreChange,
+    StoreChanges, StoreExamination,
+};
 
 /// Stores an append-only journal for each session. It does not interpret the events.
 ///
@@ -27,13 +33,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Adds events after the first `length`, if that is still how many there are.
     ///
-    /// All of them are stored, or none. After `Conflict` nothing was written.
+    /// All of them are stored, or none. After `Conflict` nothing was written: the journal has another
+    /// length, its session has ended, or the [`Fence`] does not permit it.
     fn append(&self, append: Append) -> StoreFuture<'_, ()>;
 
     /// Lists sessions ordered by id, one page at a time.
     fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>>;
 
-    /// Returns up to `most` sessions whose deadline has passed at `time`, longest overdue first.
+    /// Returns up to `most` sessions that are [due](Summary::due) at `time`, longest overdue first.
     fn due(&self, time: Timestamp, most: usize) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// Counts sessions by phase, without reading each of them.
@@ -49,7 +56,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         // Erasing an unknown session is a write like any other.
         self.erase(SessionId::from_random(0))
     }
+
+    /// Returns the methods for several processes, if they can use this store at once.
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
+    }
 }
+
+/// Time for which a heartbeat keeps a node alive.
+pub const LEASE: Duration = Duration::from_millis(1200);
 
 /// Future returned by the methods of a store.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -67,6 +82,8 @@ pub struct Append {
     pub summary: Summary,
     /// Set if they replace all events before them, which are erased (C-11).
     pub replace: bool,
+    /// Node that appends, and the holder of the session after it.
+    pub fence: Fence,
 }
 
 /// Summary of a session, indexed by stores.
@@ -84,6 +101,22 @@ pub struct Summary {
     pub touched: Timestamp,
     /// Time at which it expires, or its tombstone is erased.
     pub deadline: Option<Timestamp>,
+    /// Time at which its next timer fires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<Timestamp>,
+    /// Set if its flow waits for nothing but timers, so that there is nothing to resume before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_asleep: bool,
+}
+
+impl Summary {
+    /// Returns the time at which something has to be done about the session.
+    pub fn due(&self) -> Option<Timestamp> {
+        match (self.deadline, self.wakes) {
+            (Some(deadline), Some(wakes)) => Some(deadline.min(wakes)),
+            (deadline, wakes) => deadline.or(wakes),
+        }
+    }
 }
 
 /// Filter of a list of sessions.
@@ -171,6 +204,14 @@ pub enum StoreError {
     /// The journal is unreadable. Retrying will not help.
     #[error("the journal of {0} is damaged")]
     Damaged(SessionId),
+
+    /// A newer version of the program wrote the journal. Leave it alone: that version can read it.
+    #[error("the journal of {0} was written by a newer version; update this one")]
+    Newer(SessionId),
+
+    /// The store cannot be reached, or this node is not a member of it now. Try again.
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(String),
 
     /// The disk is full, and nothing was written. Free space, then try again.
     #[error("no space left on the disk of the store")]

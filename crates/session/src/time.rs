@@ -38,6 +38,14 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// Returns the time in ISO 8601, in UTC and with milliseconds; the last representable one for
+    /// later times.
+    pub fn to_iso8601(self) -> String {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        format!("{time:.3}")
+    }
+
     /// Returns the date in UTC; the last representable one for later times.
     pub fn day(self) -> Date {
         let days = i64::try_from(self.0 / MILLIS_PER_DAY).unwrap_or(i64::MAX);
@@ -66,5 +74,15 @@ mod tests {
             assert_eq!(Timestamp::from_millis(millis).day().to_string(), day);
         }
         assert_eq!(Timestamp::NEVER.day(), Date::MAX);
+    }
+
+    #[test]
+    fn timestamps_are_written_in_iso_8601() {
+        for (millis, text) in
+            [(0, "1970-01-01T00:00:00.000Z"), (1_709_210_096_070, "2024-02-29T12:34:56.070Z")]
+        {
+            assert_eq!(Timestamp::from_millis(millis).to_iso8601(), text);
+        }
+        assert!(Timestamp::NEVER.to_iso8601().starts_with("9999-12-"));
     }
 }

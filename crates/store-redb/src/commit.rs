@@ -2,13 +2,14 @@
 
 use mcp_flow_session::store::LastTurn;
 use mcp_flow_session::{SessionId, StoreError};
+use mcp_flow_store_rows::row::owner;
+use mcp_flow_store_rows::{JournalRow, RowHeader};
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::database::JournalDatabase;
 use crate::error::store_error;
 use crate::replay_guard;
-use crate::row::{Row, RowHeader, owner, position};
 use crate::tables::{JOURNAL, META, Tables};
 
 /// A write, and the channel for its result.
@@ -19,7 +20,7 @@ pub(crate) struct Job {
 
 /// A write.
 pub(crate) enum Write {
-    Append(Row),
+    Append(JournalRow),
     Erase(SessionId),
     /// Records the last turn of a client-held session.
     Turn(LastTurn),
@@ -153,7 +154,7 @@ impl Job {
             Write::Erase(_) | Write::Reindex(_) | Write::Probe(_) => return Ok(false),
         };
         let journal = database.begin_read()?.open_table(JOURNAL)?;
-        let key = (row.id.bits(), position(row.expected, row.replace));
+        let key = (row.id.bits(), row.position());
         let value = journal.get(key)?;
         // Every seal has fresh random bytes, so the content identifies the row.
         Ok(value.is_some_and(|value| {
@@ -163,10 +164,12 @@ impl Job {
 }
 
 impl Tables<'_> {
-    fn append(&mut self, row: &Row) -> Result<Result<(), StoreError>, redb::Error> {
+    fn append(&mut self, row: &JournalRow) -> Result<Result<(), StoreError>, redb::Error> {
         let id = row.id.bits();
         let last = self.last(id)?;
-        if last.map_or(0, |(_, header)| header.length) != row.expected {
+        // Nothing follows an end, even if it left as many events as were expected.
+        let has_ended = last.is_some_and(|(_, header)| header.state.is_final());
+        if has_ended || last.map_or(0, |(_, header)| header.length) != row.expected {
             return Ok(Err(StoreError::Conflict(row.id)));
         }
         let before = last.map(|(_, header)| header);
@@ -190,7 +193,7 @@ impl Tables<'_> {
         let header =
             RowHeader { indexed: self.index(id, indexed, row.header.deadline)?, ..row.header };
         let value = header.join(&row.body);
-        self.journal.insert((id, position(row.expected, row.replace)), value.as_slice())?;
+        self.journal.insert((id, row.position()), value.as_slice())?;
         Ok(Ok(()))
     }
 

@@ -3,13 +3,14 @@
 //! A database whose creation was interrupted cannot be opened, nor distinguished from a
 //! file that is no database. So it is created under a temporary name, and renamed when complete.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use mcp_flow_store_rows::{StoreOpenError, create_directory};
 use redb::Builder;
 
-use crate::error::StoreOpenError;
+use crate::error::file_error;
 
 /// Creates a database that only its owner can read, and its directory, unless they exist.
 pub(crate) fn create(path: &Path, builder: &Builder) -> Result<(), StoreOpenError> {
@@ -22,7 +23,7 @@ pub(crate) fn create(path: &Path, builder: &Builder) -> Result<(), StoreOpenErro
     let new = with_suffix(path, &format!("{:016x}{NEW}", u64::from_le_bytes(random)));
     let made = private(&new)
         .map_err(StoreOpenError::Io)
-        .and_then(|()| builder.create(&new).map(drop).map_err(StoreOpenError::from))
+        .and_then(|()| builder.create(&new).map(drop).map_err(file_error))
         .and_then(|()| publish(&new, path).map_err(StoreOpenError::Io));
     // It has its final name by now, or creation failed.
     let _ = fs::remove_file(&new);
@@ -44,18 +45,6 @@ pub(crate) fn remove_leftovers(path: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-/// Creates the directory of a file.
-pub(crate) fn create_directory(path: &Path) -> Result<(), StoreOpenError> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(StoreOpenError::Io)
 }
 
 /// Gives a file its final name, unless another process created it first.

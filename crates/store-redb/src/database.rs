@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use mcp_flow_seal::{KeyRing, Seal};
+use mcp_flow_seal::KeyRing;
+use mcp_flow_store_rows::{StoreOpenError, check_keys, seal_check};
 use parking_lot::RwLock;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
-use crate::error::{StoreOpenError, catch_panic, guarded};
+use crate::error::{catch_panic, file_error, guarded, open_error};
 use crate::tables::{META, Tables};
 
 /// Database of journals, reopened after a failure.
@@ -26,9 +27,9 @@ type Opener = dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send + Sync;
 impl JournalDatabase {
     pub(crate) fn open(open: Box<Opener>, keys: KeyRing) -> Result<Self, StoreOpenError> {
         let database = guarded(|| {
-            let database = open(&builder())?;
+            let database = open(&builder()).map_err(file_error)?;
             prepare(&database, &keys)?;
-            Ok::<_, StoreOpenError>(database)
+            Ok(database)
         })?;
         Ok(Self {
             keys,
@@ -77,7 +78,7 @@ impl JournalDatabase {
     fn replace(&self, database: &mut Option<Database>) -> Result<(), redb::Error> {
         // Closed first, because a file can be open once only.
         close(database);
-        *database = Some(guarded(|| Ok::<_, redb::Error>((self.open)(&builder())?))?);
+        *database = Some(catch_panic(|| (self.open)(&builder()))??);
         self.panicked.store(false, Ordering::Release);
         Ok(())
     }
@@ -113,41 +114,40 @@ fn close(database: &mut Option<Database>) {
 
 /// Creates the tables, or checks format and keys of existing ones.
 fn prepare(database: &Database, keys: &KeyRing) -> Result<(), StoreOpenError> {
-    let reading = database.begin_read().map_err(redb::Error::from)?;
+    let reading = database.begin_read().map_err(|error| open_error(error.into()))?;
     let meta = match reading.open_table(META) {
         Ok(meta) => meta,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(create(database, keys)?),
-        Err(error) => return Err(redb::Error::from(error).into()),
+        Err(redb::TableError::TableDoesNotExist(_)) => return create(database, keys),
+        Err(error) => return Err(open_error(error.into())),
     };
     let value = |name: &str| -> Result<Vec<u8>, redb::Error> {
         Ok(meta.get(name)?.map_or_else(Vec::new, |value| value.value().to_vec()))
     };
-    let format = value("format")?;
+    let format = value("format").map_err(open_error)?;
     let found = format.as_slice().try_into().map_or(0, u32::from_le_bytes);
     if found != FORMAT {
         return Err(StoreOpenError::Format { found, known: FORMAT });
     }
-    if keys.open_bytes(seal(), 0, &value("seal")?).is_err() {
-        return Err(StoreOpenError::WrongKey);
-    }
+    check_keys(keys, &value("seal").map_err(open_error)?)?;
     // Sealed again with the current key, so that older ones can be dropped.
-    Ok(create(database, keys)?)
+    create(database, keys)
 }
 
-fn create(database: &Database, keys: &KeyRing) -> Result<(), redb::Error> {
-    let mut transaction = database.begin_write()?;
-    transaction.set_quick_repair(true);
-    {
-        let mut random = [0; 24];
-        getrandom::fill(&mut random)
-            .map_err(|error| redb::Error::Io(std::io::Error::other(error.to_string())))?;
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT.to_le_bytes().as_slice())?;
-        meta.insert("seal", keys.seal_bytes(seal(), None, KNOWN, random).as_slice())?;
-        Tables::open(&transaction)?;
-    }
-    transaction.commit()?;
-    Ok(())
+fn create(database: &Database, keys: &KeyRing) -> Result<(), StoreOpenError> {
+    let sealed = seal_check(keys)?;
+    let write = || -> Result<(), redb::Error> {
+        let mut transaction = database.begin_write()?;
+        transaction.set_quick_repair(true);
+        {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert("format", FORMAT.to_le_bytes().as_slice())?;
+            meta.insert("seal", sealed.as_slice())?;
+            Tables::open(&transaction)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    };
+    write().map_err(open_error)
 }
 
 pub(crate) fn builder() -> Builder {
@@ -156,16 +156,11 @@ pub(crate) fn builder() -> Builder {
     builder
 }
 
-const fn seal() -> Seal<'static> {
-    Seal { purpose: "journal", bound_to: b"" }
-}
-
 /// Small, since journals are read rarely and one by one.
 const CACHE: usize = 16 * 1024 * 1024;
 /// Largest probe: it must not fill the disk itself.
 const PROBE_LIMIT: usize = 16 * 1024 * 1024;
 const FORMAT: u32 = 1;
-const KNOWN: &[u8] = b"the keys are right";
 
 #[cfg(test)]
 mod tests {

@@ -2,83 +2,31 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 
-use mcp_flow_seal::BadKeys;
-use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_session::store::StoreError;
+use mcp_flow_store_rows::StoreOpenError;
 use redb::{DatabaseError, StorageError};
 
-/// Reason a store cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreOpenError {
-    /// Another process has it open.
-    #[error("the store is open in another process; stop that process first, or use another file")]
-    InUse,
-    /// It is encrypted with other keys.
-    #[error(
-        "the store is encrypted with another key; put the right key file next to it, or set {}",
-        crate::keys::VARIABLE
-    )]
-    WrongKey,
-    /// The store exists, but its key file is missing.
-    #[error(
-        "the key file {} of the store is missing; restore it, set {}, or remove the store to create \
-         a new one",
-        .0.display(), crate::keys::VARIABLE
-    )]
-    MissingKey(PathBuf),
-    /// It was written by a newer version, or is no store.
-    #[error("the store has format {found}, but this version supports only format {known}")]
-    Format {
-        /// Format of the file.
-        found: u32,
-        /// Format of this program.
-        known: u32,
-    },
-    /// The key file cannot be used.
-    #[error(transparent)]
-    KeyFile(#[from] KeyFileError),
-    /// The environment variable has no valid keys.
-    #[error("{variable} cannot be used: {0}", variable = crate::keys::VARIABLE)]
-    Keys(BadKeys),
-    /// The operating system returned no random bytes.
-    #[error("cannot create a key: the operating system returned no random bytes")]
-    NoRandomness,
-    /// The file or its directory cannot be read or written.
-    #[error("the store cannot be opened")]
-    Io(#[source] io::Error),
-    /// The file is damaged, or is not a database.
-    #[error(
-        "the store is damaged, or the file is not a store; restore it from a backup, or move it away \
-         with its key file to create a new one"
-    )]
-    Damaged(#[source] redb::Error),
-}
-
-impl From<DatabaseError> for StoreOpenError {
-    fn from(error: DatabaseError) -> Self {
-        match error {
-            DatabaseError::DatabaseAlreadyOpen => Self::InUse,
-            DatabaseError::Storage(StorageError::Io(error)) => redb::Error::Io(error).into(),
-            other => Self::Damaged(other.into()),
+/// Converts an error of opening the database.
+pub(crate) fn open_error(error: redb::Error) -> StoreOpenError {
+    match error {
+        redb::Error::DatabaseAlreadyOpen => StoreOpenError::InUse,
+        // The disk works, but the content of the file is invalid.
+        redb::Error::Io(error) if is_invalid_content(&error) => {
+            StoreOpenError::Damaged(Box::new(redb::Error::Io(error)))
         }
+        redb::Error::Io(error) => StoreOpenError::Io(error),
+        other => StoreOpenError::Damaged(Box::new(other)),
     }
 }
 
-impl From<redb::Error> for StoreOpenError {
-    fn from(error: redb::Error) -> Self {
-        match error {
-            redb::Error::DatabaseAlreadyOpen => Self::InUse,
-            // The disk works, but the content of the file is invalid.
-            redb::Error::Io(error) if is_invalid_content(&error) => {
-                Self::Damaged(redb::Error::Io(error))
-            }
-            redb::Error::Io(error) => Self::Io(error),
-            other => Self::Damaged(other),
-        }
-    }
+/// Converts an error of opening the file.
+pub(crate) fn file_error(error: DatabaseError) -> StoreOpenError {
+    open_error(match error {
+        DatabaseError::DatabaseAlreadyOpen => redb::Error::DatabaseAlreadyOpen,
+        DatabaseError::Storage(StorageError::Io(error)) => redb::Error::Io(error),
+        other => other.into(),
+    })
 }
 
 fn is_invalid_content(error: &io::Error) -> bool {
@@ -86,10 +34,10 @@ fn is_invalid_content(error: &io::Error) -> bool {
 }
 
 /// Runs work on the database and turns a panic into an error; see [`catch_panic`].
-pub(crate) fn guarded<T, E: From<redb::Error>>(
-    work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, E> {
-    catch_panic(work).unwrap_or_else(|panic| Err(panic.into()))
+pub(crate) fn guarded<T>(
+    work: impl FnOnce() -> Result<T, StoreOpenError>,
+) -> Result<T, StoreOpenError> {
+    catch_panic(work).unwrap_or_else(|panic| Err(open_error(panic)))
 }
 
 /// Catches a panic of redb: it checks its invariants with assertions, which a file damaged from

@@ -20,12 +20,7 @@
 //! | `turns` | id | last turn of a client-held session, and its eviction key |
 //! | `turn_deadlines` | eviction key, id | empty: the index of `turns` |
 //!
-//! The header of a row, little-endian: state (1 byte), number of events up to the end of this row
-//! (4), last activity (8), deadline (8), and the time of the entry in `deadlines` (8); the greatest
-//! number means never. All but the last are authenticated by the seal, with the key of the row. In
-//! the first row of a session the truncated hash of its owner follows. The sealed content is
-//! newline-delimited JSON: in the first row the summary of the session, then the events. The header
-//! of the last row of a session is the current one.
+//! [`row`](mcp_flow_store_rows::row) describes the rows.
 //!
 //! An answer moves the deadline of its session without updating `deadlines`, whose entry is early
 //! enough. Entries found to be too early are moved then.
@@ -34,10 +29,8 @@ mod commit;
 mod create_file;
 mod database;
 mod error;
-pub mod keys;
 mod read;
 mod replay_guard;
-mod row;
 mod tables;
 
 use std::fmt;
@@ -51,14 +44,13 @@ use mcp_flow_session::store::{
     StoreFuture,
 };
 use mcp_flow_session::{JournalEvent, SessionId, Timestamp};
+use mcp_flow_store_rows::JournalRow;
 use redb::{Builder, Database, DatabaseError};
 use tokio::sync::mpsc;
 
 use commit::{Job, Write};
 use database::JournalDatabase;
-use row::Row;
-
-pub use error::StoreOpenError;
+pub use mcp_flow_store_rows::{StoreOpenError, keys};
 
 /// Store of journals in one file.
 ///
@@ -120,6 +112,11 @@ impl RedbStore {
         Ok(Self { journals, jobs: Some(jobs), writer: Some(writer) })
     }
 
+    /// Returns the last turns of all client-held sessions, to copy them to another store.
+    pub async fn turns(&self) -> Result<Vec<LastTurn>, StoreError> {
+        self.blocking(replay_guard::all).await
+    }
+
     /// Submits a write, and waits until it is durable.
     async fn submit(&self, write: Write) -> Result<(), StoreError> {
         let (job, done) = Job::new(write);
@@ -151,7 +148,7 @@ impl Store for RedbStore {
                 return Ok(());
             }
             // Encrypted here, on the caller's thread; only the write is serialized.
-            let row = Row::seal(&append, &self.journals.keys)?;
+            let row = JournalRow::seal(&append, &self.journals.keys)?;
             self.submit(Write::Append(row)).await
         })
     }

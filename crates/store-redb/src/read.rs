@@ -1,13 +1,14 @@
 //! Reads: journals, lists, counts and due sessions.
 
 use mcp_flow_seal::KeyRing;
-use mcp_flow_session::store::{Census, Filter, Listed, PageRequest, Phase, Summary};
+use mcp_flow_session::store::{Census, Filter, Listed, PageRequest, Phase};
 use mcp_flow_session::{JournalEvent, SessionId, StoreError, Timestamp};
+use mcp_flow_store_rows::row::hash;
+use mcp_flow_store_rows::{RowHeader, read_events, read_summary};
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata};
 
 use crate::database::JournalDatabase;
 use crate::error::store_error;
-use crate::row::{self, RowHeader};
 use crate::tables::{DEADLINES, ENDED, JOURNAL, OWNERS, RowKey, WORKING};
 
 type Journal = ReadOnlyTable<RowKey, &'static [u8]>;
@@ -18,19 +19,7 @@ pub(crate) fn journal(
     id: SessionId,
 ) -> Result<Vec<JournalEvent>, StoreError> {
     let rows = journals.with(|database| rows(database, id.bits())).map_err(store_error)?;
-    let mut events = Vec::new();
-    for (position, value) in rows {
-        // A missing or replayed row breaks the sequence.
-        if usize::try_from(position) != Ok(events.len()) {
-            return Err(StoreError::Damaged(id));
-        }
-        let (header, opened) = row::open(id, position, &value, &journals.keys)?;
-        events.extend(opened.events);
-        if usize::try_from(header.length) != Ok(events.len()) {
-            return Err(StoreError::Damaged(id));
-        }
-    }
-    Ok(events)
+    read_events(id, rows, &journals.keys)
 }
 
 fn rows(database: &Database, id: u128) -> Result<Vec<(u32, Vec<u8>)>, redb::Error> {
@@ -63,11 +52,14 @@ fn find(
     let journal = reading.open_table(JOURNAL)?;
     let mut found = Vec::new();
     let mut visit = |id: u128| -> Result<bool, redb::Error> {
-        if let Some(last) = last(&journal, id)?
-            && filter.phase.covers(last.state)
+        let last = journal.range((id, 0)..=(id, u32::MAX))?.next_back().transpose()?;
+        if let Some((key, last)) = last
+            && RowHeader::split(last.value())
+                .is_some_and(|(last, _)| filter.phase.covers(last.state))
             && let Some(first) = journal.get((id, 0))?
         {
-            match listed(SessionId::from_random(id), first.value(), &last, keys) {
+            let last = (key.value().1, last.value());
+            match read_summary(SessionId::from_random(id), first.value(), last, keys) {
                 Ok(listed) => found.push(listed),
                 Err(error) => tracing::error!(%error, "cannot list a session"),
             }
@@ -83,7 +75,7 @@ fn find(
         return Ok(found);
     }
     if let Some(owner) = &filter.owner {
-        let hash = row::hash(owner);
+        let hash = hash(owner);
         for entry in reading.open_table(OWNERS)?.range((hash, after)..=(hash, u128::MAX))? {
             if !visit(entry?.0.value().1)? {
                 break;
@@ -107,23 +99,6 @@ fn find(
         }
     }
     Ok(found)
-}
-
-fn listed(
-    id: SessionId,
-    first: &[u8],
-    last: &RowHeader,
-    keys: &KeyRing,
-) -> Result<Listed, StoreError> {
-    let (_, opened) = row::open(id, 0, first, keys)?;
-    let created = opened.summary.ok_or(StoreError::Damaged(id))?;
-    let summary = Summary {
-        state: last.state,
-        touched: Timestamp::from_millis(last.touched),
-        deadline: last.deadline.map(Timestamp::from_millis),
-        ..created
-    };
-    Ok(Listed { id, summary })
 }
 
 /// Counts sessions by the lengths of the tables, which takes constant time.

@@ -4,7 +4,7 @@
 //! [`ReplayGuard`](mcp_flow_session::store::ReplayGuard) evicts first. No task has to do it.
 
 use mcp_flow_session::store::LastTurn;
-use mcp_flow_session::{SessionId, StoreError};
+use mcp_flow_session::{SessionId, StoreError, Timestamp};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError,
     WriteTransaction,
@@ -23,6 +23,29 @@ const TURN_DEADLINES: TableDefinition<'_, (u64, u128), ()> = TableDefinition::ne
 pub(crate) fn last(journals: &JournalDatabase, id: SessionId) -> Result<Option<u64>, StoreError> {
     let found = journals.with(|database| find(database, id)).map_err(store_error)?;
     Ok(found.map(|(turn, _)| turn))
+}
+
+/// Reads the last turns of all sessions.
+pub(crate) fn all(journals: &JournalDatabase) -> Result<Vec<LastTurn>, StoreError> {
+    let read = |database: &Database| -> Result<Vec<LastTurn>, redb::Error> {
+        let turns = match database.begin_read()?.open_table(TURNS) {
+            Ok(turns) => turns,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut all = Vec::new();
+        for record in turns.iter()? {
+            let (id, record) = record?;
+            let (turn, eviction) = record.value();
+            let (until, at) = match eviction.checked_sub(LastTurn::NO_DEADLINE) {
+                Some(at) => (Timestamp::NEVER, Timestamp::from_millis(at)),
+                None => (Timestamp::from_millis(eviction), Timestamp::default()),
+            };
+            all.push(LastTurn { id: SessionId::from_random(id.value()), turn, until, at });
+        }
+        Ok(all)
+    };
+    journals.with(read).map_err(store_error)
 }
 
 /// Returns whether a turn was written.

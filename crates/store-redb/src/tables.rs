@@ -1,5 +1,6 @@
 //! Tables of the database.
 
+use mcp_flow_store_rows::OwnerHash;
 use redb::{Table, TableDefinition, WriteTransaction};
 
 pub(crate) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
@@ -13,9 +14,6 @@ pub(crate) const DEADLINES: TableDefinition<'_, (u64, u128), ()> =
 
 /// Session id, and the number of the first event in the row.
 pub(crate) type RowKey = (u128, u32);
-
-/// Truncated hash of an owner. Names of owners are not stored in plain text.
-pub(crate) type OwnerHash = [u8; 16];
 
 /// All tables of journals, open for writing.
 pub(crate) struct Tables<'a> {

@@ -53,6 +53,27 @@ pub async fn replacing_a_journal_erases_it(store: Opened) {
     assert_eq!(store.list(live, page).await.unwrap(), []);
 }
 
+/// An append that was decided before another writer ended or erased the session conflicts, even if
+/// the length is the same by chance.
+pub async fn nothing_follows_the_end(store: Opened) {
+    store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+    let end = Append {
+        summary: summary("ada", State::Cancelled, Some(9)),
+        replace: true,
+        ..append(id(1), 1, vec![ended("ada")])
+    };
+    store.append(end.clone()).await.unwrap();
+    for stale in [append(id(1), 1, vec![noted(1)]), end] {
+        let refused = store.append(stale).await;
+        assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    }
+    assert_eq!(store.read(id(1)).await.unwrap(), [ended("ada")]);
+    store.erase(id(1)).await.unwrap();
+    let refused = store.append(append(id(1), 1, vec![noted(1)])).await;
+    assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    assert_eq!(store.read(id(1)).await.unwrap(), []);
+}
+
 /// INT-074: sessions are counted by state, including after they change, end or are erased.
 pub async fn sessions_are_counted(store: Opened) {
     let census = |waiting, working, ended| Census { waiting, working, ended };
@@ -155,6 +176,40 @@ pub async fn deadlines_come_due(store: Opened) {
     assert_eq!(store.due(at(300), 10).await.unwrap(), [id(4), id(3), id(2)]);
     store.erase(id(4)).await.unwrap();
     assert_eq!(store.due(at(300), 10).await.unwrap(), [id(3), id(2)]);
+}
+
+/// A session with a timer is due when it wakes, if that is before its deadline, and is listed with
+/// that time until it has woken.
+pub async fn timers_come_due(store: Opened) {
+    let at = Timestamp::from_millis;
+    let write = |length: usize, deadline: Option<u64>, wakes: Option<u64>| {
+        let mut summary = summary("ada", State::Processing, deadline);
+        (summary.wakes, summary.is_asleep) = (wakes.map(at), wakes.is_some());
+        let event = if length == 0 { started("ada") } else { noted(length) };
+        Append { summary, ..append(id(1), length, vec![event]) }
+    };
+    let page = PageRequest { after: None, most: 10 };
+    let states = [
+        (Some(50), Some(70), Some(50)),
+        (Some(300), None, Some(300)),
+        (None, Some(60), Some(60)),
+        (None, Some(90), Some(90)),
+        (Some(80), Some(40), Some(40)),
+        (None, None, None),
+    ];
+    for (length, (deadline, wakes, due)) in states.into_iter().enumerate() {
+        let write = write(length, deadline, wakes);
+        let expected = write.summary.clone();
+        store.append(write).await.unwrap();
+        let listed = store.list(Filter::default(), page).await.unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].summary, expected);
+        if let Some(due) = due {
+            assert_eq!(store.due(at(due - 1), 10).await.unwrap(), [], "{deadline:?} {wakes:?}");
+            assert_eq!(store.due(at(due), 10).await.unwrap(), [id(1)], "{deadline:?} {wakes:?}");
+        }
+    }
+    assert_eq!(store.due(Timestamp::NEVER, 10).await.unwrap(), []);
 }
 
 /// An erased session leaves nothing.

@@ -12,20 +12,29 @@
 mod contract;
 pub mod crash;
 mod model;
+mod shared_contract;
+mod shared_memory;
 
 use std::sync::Arc;
 
 use mcp_flow_session::event::{Ending, SessionEnded, SessionStarted};
-use mcp_flow_session::store::{Append, Summary};
+use mcp_flow_session::store::{Append, Fence, Summary};
 use mcp_flow_session::{JournalEvent, Owner, SessionId, State, Store, Timestamp};
 use serde_json::{Map, json};
 
 pub use contract::{
     an_append_at_an_outdated_length_conflicts, appended_events_are_read_back,
     concurrent_writers_exclude_each_other, deadlines_come_due, erased_sessions_are_forgotten,
-    lists_are_paginated, replacing_a_journal_erases_it, sessions_are_counted,
+    lists_are_paginated, nothing_follows_the_end, replacing_a_journal_erases_it,
+    sessions_are_counted, timers_come_due,
 };
 pub use model::any_sequence_of_operations_matches_the_model;
+pub use shared_contract::{
+    changes_are_delivered_or_missed, claims_are_disjoint, leases_expire,
+    one_conflict_spoils_no_batch, records_are_changed_by_their_holder,
+    waiting_sessions_are_held_by_whoever_appends, zombie_writers_are_refused,
+};
+pub use shared_memory::{Mutation, SharedConnection, SharedMemory};
 
 /// Makes one test of each clause, each with a store of its own.
 #[macro_export]
@@ -35,9 +44,11 @@ macro_rules! store_contract {
             appended_events_are_read_back,
             an_append_at_an_outdated_length_conflicts,
             replacing_a_journal_erases_it,
+            nothing_follows_the_end,
             lists_are_paginated,
             sessions_are_counted,
             deadlines_come_due,
+            timers_come_due,
             erased_sessions_are_forgotten,
             concurrent_writers_exclude_each_other,
             any_sequence_of_operations_matches_the_model
@@ -50,6 +61,23 @@ macro_rules! store_contract {
                 $crate::$clause($open()).await;
             }
         )+
+    };
+}
+
+/// Makes one test of each clause for stores that several processes use at once. The expression
+/// opens a store of its own twice.
+#[macro_export]
+macro_rules! shared_store_contract {
+    ($open:expr) => {
+        $crate::store_contract!($open;
+            zombie_writers_are_refused,
+            waiting_sessions_are_held_by_whoever_appends,
+            claims_are_disjoint,
+            leases_expire,
+            records_are_changed_by_their_holder,
+            changes_are_delivered_or_missed,
+            one_conflict_spoils_no_batch
+        );
     };
 }
 
@@ -71,6 +99,8 @@ pub fn started(owner: &str) -> JournalEvent {
         context: Map::new(),
         inactivity: None,
         ends: None,
+        retention: None,
+        trace: None,
         at: Timestamp::from_millis(1),
     })
 }
@@ -108,11 +138,13 @@ pub fn summary(owner: &str, state: State, deadline: Option<u64>) -> Summary {
         created: Timestamp::from_millis(1),
         touched: Timestamp::from_millis(2),
         deadline: deadline.map(Timestamp::from_millis),
+        wakes: None,
+        is_asleep: false,
     }
 }
 
 /// Append to a session that waits.
 pub fn append(id: SessionId, length: usize, events: Vec<JournalEvent>) -> Append {
     let summary = summary("ada", State::WaitingUser, None);
-    Append { id, length, events, summary, replace: false }
+    Append { id, length, events, summary, replace: false, fence: Fence::default() }
 }

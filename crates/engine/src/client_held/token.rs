@@ -39,7 +39,7 @@ struct Envelope {
 #[derive(Deserialize, Serialize)]
 struct State {
     owner: String,
-    turn: usize,
+    turn: u32,
     expires: Option<u64>,
     journal: Vec<JournalEvent>,
 }
@@ -51,7 +51,7 @@ impl Token {
             owner: session
                 .as_ref()
                 .map_or_else(String::new, |session| session.started.owner.name().to_owned()),
-            turn: session.as_ref().map_or(0, |session| session.history.len()),
+            turn: session.as_ref().map_or(0, Session::turn),
             expires: session.and_then(|session| session.deadline()).map(Timestamp::as_millis),
             journal: self.journal,
         };

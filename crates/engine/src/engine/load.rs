@@ -10,10 +10,12 @@ use super::Engine;
 use crate::definition::Definition;
 use crate::error::EngineError;
 use crate::execution::{Execution, ExecutionContext};
+use crate::membership::HeldLease;
 use crate::slot::Slot;
 
 impl Engine {
-    /// Reads a session from its slot, or from the store without creating a slot.
+    /// Reads a session from its slot, or from the store. Only an ended session gets a slot then: its
+    /// result never changes, and clients that poll read it again.
     pub(super) async fn read_with<T>(
         &self,
         id: SessionId,
@@ -27,15 +29,31 @@ impl Engine {
             }
             // Between turns everything in the slot is durable, and only that may be read.
             let _turn = slot.turn.lock().await;
-            if !slot.is_stale() {
+            if !slot.is_stale() && self.is_current(&slot).await? {
                 let expired = self.expired(&slot.execution.lock().session);
                 return Ok(
                     expired.map_or_else(|| from_slot(&slot), |session| from_session(&session))
                 );
             }
         }
-        let session = self.read_journal(id, owner).await?.1;
-        Ok(from_session(self.expired(&session).as_ref().unwrap_or(&session)))
+        let (events, session) = self.read_journal(id, owner).await?;
+        let read = from_session(self.expired(&session).as_ref().unwrap_or(&session));
+        let lingers = session.ended.is_some() && !self.inner.limits.linger.is_zero();
+        // Where several nodes share a store, another one may erase it.
+        if lingers && self.inner.membership.is_none() {
+            // A full table is no reason to fail: it is read from the store again.
+            let _ = self.insert_slot(id, &events, session, None);
+        }
+        Ok(read)
+    }
+
+    /// Returns whether no other node has changed the session of a slot.
+    async fn is_current(&self, slot: &Arc<Slot>) -> Result<bool, EngineError> {
+        match self.check_current(slot).await {
+            Ok(()) => Ok(true),
+            Err(EngineError::Store(StoreError::Conflict(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the expired form of a session past its deadline that maintenance has yet to expire.
@@ -57,8 +75,9 @@ impl Engine {
         if let Some(slot) = self.inner.slots.get(id) {
             return if slot.owner == *owner { Ok(slot) } else { Err(self.deny_access()) };
         }
+        let lease = self.held_lease().await?;
         let (events, session) = self.read_journal(id, owner).await?;
-        self.insert_slot(id, &events, session)
+        self.insert_slot(id, &events, session, lease)
     }
 
     /// Returns the slot of a session of any owner, loading it if it is not in memory.
@@ -66,8 +85,9 @@ impl Engine {
         if let Some(slot) = self.inner.slots.get(id) {
             return Ok(Some(slot));
         }
+        let lease = self.held_lease().await?;
         match self.read_any_journal(id).await? {
-            Some((events, session)) => self.insert_slot(id, &events, session).map(Some),
+            Some((events, session)) => self.insert_slot(id, &events, session, lease).map(Some),
             None => Ok(None),
         }
     }
@@ -77,16 +97,19 @@ impl Engine {
         id: SessionId,
         events: &[JournalEvent],
         session: Session,
+        lease: Option<HeldLease>,
     ) -> Result<Arc<Slot>, EngineError> {
-        let definition = self.inner.flows.get(&session.started.flow);
-        let execution = Execution::new(id, events, session, self.execution_context(definition));
-        let slot = Slot::new(execution, definition.cloned());
+        let definition = self.inner.flows.find(&session.started.flow, events);
+        let context = self.execution_context(definition.as_ref(), lease);
+        let execution = Execution::new(id, events, session, context);
+        let slot = Slot::new(execution, definition);
         self.inner.slots.insert(slot).ok_or(EngineError::Busy)
     }
 
     pub(super) fn execution_context(
         &self,
         definition: Option<&Arc<Definition>>,
+        lease: Option<HeldLease>,
     ) -> ExecutionContext {
         let mut limits = Arc::clone(&self.inner.limits);
         if let Some(prompts) = definition.and_then(|definition| definition.prompts()) {
@@ -97,10 +120,11 @@ impl Engine {
             limits,
             hub: Arc::clone(&self.inner.hub),
             definition: definition.cloned(),
+            lease,
         }
     }
 
-    async fn read_journal(
+    pub(super) async fn read_journal(
         &self,
         id: SessionId,
         owner: &Owner,

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use mcp_flow_session::session::Answer;
 use mcp_flow_session::{InvalidAnswer, Owner, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::view::View;
+use crate::view::{QuestionId, View};
 
 /// Request to start a session.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct StartRequest {
     pub inactivity: Option<Duration>,
     /// Inactivity timeout if neither this start nor the flow sets one, in place of the engine's.
     pub default_inactivity: Option<Duration>,
+    /// Time for which the result is retained, if longer than that of the flow.
+    pub retention: Option<Duration>,
     /// Set if the flow begins in the background, after the reply to the start.
     pub in_background: bool,
 }
@@ -37,6 +40,7 @@ impl StartRequest {
             context: Map::new(),
             inactivity: None,
             default_inactivity: None,
+            retention: None,
             in_background: false,
         }
     }
@@ -70,6 +74,13 @@ impl StartRequest {
         self
     }
 
+    /// Sets how long a result is retained at least, for callers that poll for it.
+    #[must_use]
+    pub fn retention(mut self, duration: Duration) -> Self {
+        self.retention = Some(duration);
+        self
+    }
+
     /// Sets the inactivity timeout used if neither this start nor the flow sets one.
     #[must_use]
     pub fn default_inactivity(mut self, duration: Duration) -> Self {
@@ -78,11 +89,16 @@ impl StartRequest {
     }
 }
 
-/// Request to answer the open question.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Request to answer the open question, or the one it names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AnswerRequest {
     /// The answer and its metadata.
     pub answer: Answer,
+    /// Question it answers, from [`OpenQuestion::id`](crate::OpenQuestion::id). It may be a queued
+    /// one. If it is not open at that attempt, the request fails with
+    /// [`QuestionClosed`](crate::EngineError::QuestionClosed). Turn, attempt and seen turn are
+    /// ignored then.
+    pub question: Option<QuestionId>,
     /// Turn it answers, from [`OpenQuestion::turn`](crate::OpenQuestion). With it, a repeated
     /// answer counts once, and an answer to another question is rejected.
     pub turn: Option<u32>,
@@ -95,7 +111,7 @@ pub struct AnswerRequest {
 }
 
 /// Newest turn of a session that a client can know when its message is received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SeenTurn {
     /// Number of the turn.
     pub turn: u32,
@@ -105,6 +121,13 @@ pub struct SeenTurn {
 }
 
 impl AnswerRequest {
+    /// Sets the question this answers, open or queued.
+    #[must_use]
+    pub fn for_question(mut self, question: QuestionId) -> Self {
+        self.question = Some(question);
+        self
+    }
+
     /// Sets the turn this answers.
     #[must_use]
     pub fn for_turn(mut self, turn: u32) -> Self {
@@ -150,7 +173,8 @@ impl From<Value> for AnswerRequest {
 /// Reply to an answer, with the status of the session after it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerReply {
-    /// The answer was accepted.
+    /// The answer was accepted. If its question was queued, the flow gets it when the questions
+    /// before it are answered.
     Accepted(View),
     /// The answer had been accepted before.
     Repeated(View),

@@ -1,23 +1,26 @@
 //! Turns caused by a request: answering a session, and ending it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mcp_flow_session::event::{Ending, FaultName};
-use mcp_flow_session::session::State;
+use mcp_flow_session::session::{QueuedQuestion, State};
 use mcp_flow_session::{Command, CommandError, InvalidAnswer, Owner, SessionId, StoreError};
 use serde::Serialize;
 
-use super::Engine;
 use super::request::{AnswerReply, AnswerRequest};
+use super::{Engine, is_conflict};
 use crate::digest;
 use crate::error::EngineError;
 use crate::execution::AnswerOutcome;
 use crate::slot::Slot;
-use crate::view::View;
+use crate::trace;
+use crate::turn::TurnGuard;
+use crate::view::{QuestionId, View};
 
 impl Engine {
     /// Runs one turn with an answer. Fails with a conflict if another writer came first.
-    pub(super) async fn try_respond(
+    pub(crate) async fn try_respond(
         &self,
         id: SessionId,
         owner: &Owner,
@@ -37,31 +40,56 @@ impl Engine {
         if slot.is_stale() {
             return Err(StoreError::Conflict(id).into());
         }
-        self.expire(&slot, &turn).await?;
-        if let Some(reply) = find_repeated(&slot, response)? {
-            return Ok(reply);
+        let before = slot.execution.durable();
+        let replied = self.respond_in_turn(&slot, &turn, response).await;
+        // Neither a reply nor a rejection may come from outdated memory.
+        if slot.execution.durable() == before && !is_conflict(&replied) {
+            self.check_current(&slot).await?;
         }
-        check_not_timed_out(&slot)?;
+        drop(turn);
+        self.release_slot(&slot);
+        replied
+    }
+
+    async fn respond_in_turn(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+        response: &AnswerRequest,
+    ) -> Result<AnswerReply, EngineError> {
+        self.expire(slot, turn).await?;
+        let queued = match response.question {
+            Some(question) => find_queued(slot, question)?,
+            None => {
+                if let Some(reply) = find_repeated(slot, response)? {
+                    return Ok(reply);
+                }
+                None
+            }
+        };
+        check_not_timed_out(slot)?;
         slot.prepare()?;
-        let reply = match slot.execution.answer_question(&response.answer)? {
+        Ok(match slot.execution.answer_question(queued, &response.answer)? {
             AnswerOutcome::Accepted => {
                 slot.answered.store(true, Ordering::Release);
-                self.advance(&slot, &turn).await?;
+                trace::record_question(&slot.execution);
+                self.advance(slot, turn).await?;
+                AnswerReply::Accepted(slot.view())
+            }
+            AnswerOutcome::AcceptedAhead => {
+                self.commit(slot, turn).await?;
                 AnswerReply::Accepted(slot.view())
             }
             AnswerOutcome::Rejected(violation) => {
-                self.commit(&slot, &turn).await?;
-                rejected(&slot, violation)
+                self.commit(slot, turn).await?;
+                rejected(slot, queued, violation)
             }
             AnswerOutcome::Ended => {
                 slot.poll();
-                self.commit(&slot, &turn).await?;
+                self.commit(slot, turn).await?;
                 AnswerReply::Ended(slot.view())
             }
-        };
-        drop(turn);
-        self.release_slot(&slot);
-        Ok(reply)
+        })
     }
 
     /// Ends a session. Fails with a conflict if another writer came first.
@@ -76,7 +104,23 @@ impl Engine {
         if slot.is_stale() {
             return Err(StoreError::Conflict(id).into());
         }
-        self.expire(&slot, &turn).await?;
+        let before = slot.execution.durable();
+        let ended = self.end_in_turn(&slot, &turn, command).await;
+        if slot.execution.durable() == before && !is_conflict(&ended) {
+            self.check_current(&slot).await?;
+        }
+        drop(turn);
+        self.release_slot(&slot);
+        ended
+    }
+
+    async fn end_in_turn(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+        command: Command,
+    ) -> Result<View, EngineError> {
+        self.expire(slot, turn).await?;
         let allows_early =
             slot.definition.as_ref().is_some_and(|flow| flow.allows_early_completion());
         if command == Command::Finish && !allows_early && !slot.has_ended() {
@@ -86,10 +130,22 @@ impl Engine {
         // The session has ended: polling drops the flow, and with it a step in progress.
         slot.poll();
         slot.signal.fire();
-        self.commit(&slot, &turn).await?;
-        drop(turn);
-        self.release_slot(&slot);
+        self.commit_end(slot, turn).await?;
         Ok(slot.view())
+    }
+}
+
+/// Finds a question that waits for an answer at this attempt. Returns its number if it is queued,
+/// and none if it is the open question.
+fn find_queued(slot: &Slot, id: QuestionId) -> Result<Option<u32>, EngineError> {
+    let state = slot.execution.lock();
+    let session = &state.session;
+    if session.is_open(id.number) && session.attempts() == id.attempt {
+        return Ok(None);
+    }
+    match session.unanswered(id.number) {
+        Some(queued) if queued.attempts() == id.attempt => Ok(Some(id.number)),
+        _ => Err(EngineError::QuestionClosed(id)),
     }
 }
 
@@ -117,8 +173,7 @@ fn find_repeated(
             is_last && is_same && is_retry && by_answer
         }
         (None, None) => {
-            let turn = u32::try_from(session.history.len()).unwrap_or(u32::MAX);
-            let is_unseen = response.seen.is_some_and(|seen| seen.turn < turn);
+            let is_unseen = response.seen.is_some_and(|seen| seen.turn < session.turn());
             // If another process took the answer before, it may have sent the next question, too.
             if is_unseen && session.open.is_some() && slot.answered.load(Ordering::Acquire) {
                 return Err(EngineError::Transition { from: session.state, to: State::Processing });
@@ -126,8 +181,7 @@ fn find_repeated(
             false
         }
         (None, Some(turn)) => {
-            let index = usize::try_from(turn).unwrap_or(usize::MAX);
-            if index == session.history.len() {
+            if turn == session.turn() {
                 // Attempts since the client was last sent the question.
                 let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
                 let since = attempt.and_then(|attempt| session.wrong.get(attempt..));
@@ -136,9 +190,10 @@ fn find_repeated(
                 });
                 let violation = session.violation.clone().filter(|_| again);
                 drop(state);
-                return Ok(violation.map(|violation| rejected(slot, violation)));
+                return Ok(violation.map(|violation| rejected(slot, None, violation)));
             }
-            let is_same = session.history.get(index).is_some_and(|turn| {
+            let answered = session.history.iter().find(|answered| answered.turn == turn);
+            let is_same = answered.is_some_and(|turn| {
                 let given = turn.asked.prompt.check(value);
                 given.is_ok_and(|given| given == turn.answered.value)
             });
@@ -163,8 +218,12 @@ fn check_not_timed_out(slot: &Slot) -> Result<(), EngineError> {
     }
 }
 
-fn rejected(slot: &Slot, violation: InvalidAnswer) -> AnswerReply {
-    let attempts = slot.execution.lock().session.attempts();
+/// Reply to an invalid answer to a queued question, or else to the open one.
+fn rejected(slot: &Slot, queued: Option<u32>, violation: InvalidAnswer) -> AnswerReply {
+    let state = slot.execution.lock();
+    let queued = queued.and_then(|number| state.session.unanswered(number));
+    let attempts = queued.map_or_else(|| state.session.attempts(), QueuedQuestion::attempts);
+    drop(state);
     let left = slot.execution.limits.bounds.attempts.saturating_sub(attempts);
     AnswerReply::Rejected { violation, left, view: slot.view() }
 }

@@ -16,6 +16,7 @@ use crate::error::EngineError;
 use crate::execution::Execution;
 use crate::quota::SessionCounts;
 use crate::slot::Slot;
+use crate::trace;
 use crate::turn::TurnGuard;
 use crate::view::View;
 
@@ -25,7 +26,7 @@ impl Engine {
         if inner.stopping.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
-        let Some(definition) = inner.flows.get(&start.flow) else {
+        let Some(definition) = &inner.flows.get(&start.flow) else {
             return Err(EngineError::UnknownFlow(start.flow));
         };
         let given = (&start.params, &start.context);
@@ -33,9 +34,11 @@ impl Engine {
         definition.check_given(&start.params)?;
         let (id, owner) = (new_id()?, start.owner.clone());
         let in_background = start.in_background;
+        let lease = self.held_lease().await?;
         self.reserve_quota(&owner).await?;
         let session = Session::start(self.started(start, definition));
-        let execution = Execution::create(id, session, self.execution_context(Some(definition)));
+        let context = self.execution_context(Some(definition), lease);
+        let execution = Execution::create(id, session, context);
         let slot = Slot::new(execution, Some(Arc::clone(definition)));
         let reservation = QuotaReservation { counts: &inner.counts, owner: &owner };
         let started = match inner.slots.insert(slot) {
@@ -89,12 +92,12 @@ impl Engine {
         self.commit(slot, turn).await?;
         let view = slot.view();
         let (engine, id) = (self.clone(), slot.id);
-        self.inner.tasks.spawn(async move {
+        self.inner.tasks.spawn(mcp_flow_telemetry::inherit(async move {
             if let Err(error) = engine.resume(id).await {
                 tracing::warn!(session = %id, %error, "a flow could not begin; retrying later");
                 engine.inner.stalled.add(id);
             }
-        });
+        }));
         Ok(view)
     }
 
@@ -133,6 +136,8 @@ impl Engine {
             context: start.context,
             inactivity: inactivity.map(millis),
             ends: duration.map(|duration| at.after(duration)),
+            retention: start.retention.map(millis),
+            trace: trace::of_start(),
             at,
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn check(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAn
         return Err(InvalidAnswer::new("the schema of this question cannot be used"));
     };
     let violations = schema.violations(answer, "the answer", 1).map_err(|TooCostly| {
-        InvalidAnswer::new("the answer nests too deep for the schema of this question")
+        InvalidAnswer::new("the answer is nested too deeply for the schema of this question")
             .suggest("Send the same in fewer and flatter lists and objects")
     })?;
     let Some(violation) = violations.into_iter().next() else { return Ok(()) };

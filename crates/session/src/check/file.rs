@@ -33,7 +33,7 @@ pub(super) fn check(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAn
 fn check_name(name: &str) -> Result<(), InvalidAnswer> {
     let is_folder = matches!(name, "" | "." | "..");
     if is_folder || name.len() > NAME_LIMIT || name.chars().any(is_unsafe) {
-        return Err(InvalidAnswer::new("the name of the file cannot be used")
+        return Err(InvalidAnswer::new("the file name is invalid")
             .suggest("Use a name without folders and control characters"));
     }
     Ok(())
@@ -43,7 +43,7 @@ fn check_kind(rules: &AnswerRules, kind: &str) -> Result<(), InvalidAnswer> {
     if !rules.mime_types.is_empty()
         && !rules.mime_types.iter().any(|taken| matches_type(taken, kind))
     {
-        return Err(InvalidAnswer::new("this kind of file is not taken")
+        return Err(InvalidAnswer::new("this file type is not allowed")
             .suggest(format!("Use one of {}", rules.mime_types.join(", "))));
     }
     Ok(())
@@ -75,7 +75,7 @@ fn check_uri(rules: &AnswerRules, uri: &str) -> Result<(), InvalidAnswer> {
         named => (named.iter().any(|taken| is_scheme(taken)), named.join(" or ")),
     };
     if !is_taken {
-        return Err(InvalidAnswer::new("the scheme of this address is not taken")
+        return Err(InvalidAnswer::new("this URI scheme is not allowed")
             .suggest(format!("Use {taken}, or send the file itself as {{name, mimeType, data}}")));
     }
     let has_host = rest.strip_prefix("//").is_some_and(|rest| !rest.starts_with(['/', '?', '#']));
@@ -84,7 +84,7 @@ fn check_uri(rules: &AnswerRules, uri: &str) -> Result<(), InvalidAnswer> {
     if uri.len() <= URI_LIMIT && is_plain && is_complete {
         return Ok(());
     }
-    Err(InvalidAnswer::new("the address of the file cannot be used").suggest("Use an absolute URI"))
+    Err(InvalidAnswer::new("the URI of the file is invalid").suggest("Use an absolute URI"))
 }
 
 /// Returns whether a MIME type matches an allowed one, such as `image/*`.
@@ -103,7 +103,7 @@ fn string<'a>(file: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
 }
 
 fn shape() -> InvalidAnswer {
-    InvalidAnswer::new("a file is needed")
+    InvalidAnswer::new("the answer must be a file")
         .suggest("Use {name, mimeType, data} with data in base64, or {uri}")
 }
 

@@ -30,10 +30,12 @@ pub(super) fn confirm(answer: &Value) -> Result<(), InvalidAnswer> {
 
 pub(super) fn number(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAnswer> {
     let Value::Number(number) = answer else {
-        return Err(InvalidAnswer::new("a number is needed").suggest("Use digits, without quotes"));
+        return Err(
+            InvalidAnswer::new("the answer must be a number").suggest("Use digits, without quotes")
+        );
     };
     if rules.integer && !is_whole(number) {
-        return Err(InvalidAnswer::new("a whole number is needed"));
+        return Err(InvalidAnswer::new("the answer must be a whole number"));
     }
     if let Some(RangeBound::Number(least)) = &rules.min
         && compare(number, least) == Ordering::Less

@@ -41,6 +41,19 @@ fn texts() {
     check(&text("?").optional(), &[Value::Null, json!("")], &[json!(0)]);
 }
 
+/// The author's description of a pattern takes the place of the regular expression.
+#[test]
+fn patterns_are_described() {
+    let question = text("Code?").pattern("^[A-Z]{3}$");
+    for (question, suggestion) in [
+        (question.clone(), "Use text that matches the pattern ^[A-Z]{3}$"),
+        (question.pattern_description("three capital letters"), "Expected: three capital letters"),
+    ] {
+        let invalid = question.prompt().check(&json!("no")).unwrap_err();
+        assert_eq!(invalid.suggestion.as_deref(), Some(suggestion));
+    }
+}
+
 /// INT-106: patterns that are exponential in a backtracking engine run in linear time.
 #[test]
 fn patterns_run_in_linear_time() {

@@ -6,7 +6,9 @@ use super::{InvalidAnswer, compiled, limits};
 use crate::prompt::{AnswerRules, RangeBound};
 
 pub(super) fn check(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAnswer> {
-    let Value::String(text) = answer else { return Err(InvalidAnswer::new("a text is needed")) };
+    let Value::String(text) = answer else {
+        return Err(InvalidAnswer::new("the answer must be text"));
+    };
     let most = count(rules.max.as_ref()).unwrap_or(limits::TEXT).min(limits::TEXT);
     // By bytes first, so that a huge text is rejected without counting its characters.
     if text.len() > limits::TEXT * 4 {
@@ -28,8 +30,12 @@ pub(super) fn check(rules: &AnswerRules, answer: &Value) -> Result<(), InvalidAn
     let Some(pattern) = &rules.pattern else { return Ok(()) };
     match compiled::pattern(pattern) {
         Ok(regex) if regex.is_match(text) => Ok(()),
-        Ok(_) => Err(InvalidAnswer::new("the text does not match the expected format")
-            .suggest(format!("Use text that matches the pattern {pattern}"))),
+        Ok(_) => Err(InvalidAnswer::new("the text does not match the expected format").suggest(
+            match &rules.pattern_description {
+                Some(description) => format!("Expected: {description}"),
+                None => format!("Use text that matches the pattern {pattern}"),
+            },
+        )),
         // Invalid prompts are not asked, so this is a client that checks a prompt it received.
         Err(_) => Err(InvalidAnswer::new("the pattern of this question cannot be used")),
     }

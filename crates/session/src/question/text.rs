@@ -40,6 +40,14 @@ impl Text {
         self
     }
 
+    /// Describes the texts that match the [`pattern`](Self::pattern), such as "three capital letters".
+    /// People see this instead of the regular expression.
+    #[must_use]
+    pub fn pattern_description(mut self, description: impl Into<String>) -> Self {
+        self.0.validation.pattern_description = Some(description.into());
+        self
+    }
+
     /// Sets the placeholder of the input field.
     #[must_use]
     pub fn placeholder(mut self, text: impl Into<String>) -> Self {

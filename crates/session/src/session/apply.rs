@@ -1,8 +1,10 @@
 //! Application of events: the state transitions of the protocol (INT-062 to INT-069, C-42).
 
+use std::collections::VecDeque;
+
 use serde_json::Map;
 
-use super::{AnsweredTurn, Session, State, size};
+use super::{AnsweredTurn, QueuedQuestion, Session, State, size};
 use crate::Timestamp;
 use crate::event::{Ending, JournalEvent, Limit, SessionEnded, SessionStarted};
 
@@ -44,8 +46,14 @@ impl Session {
             state: State::Idle,
             history: Vec::new(),
             open: None,
+            number: 0,
             violation: None,
             wrong: Vec::new(),
+            queued: VecDeque::new(),
+            skipped: 0,
+            timers: Vec::new(),
+            timers_set: 0,
+            slept: 0,
             data: Map::new(),
             given: Vec::new(),
             prompts: 0,
@@ -64,6 +72,8 @@ impl Session {
             context: Map::new(),
             inactivity: None,
             ends: None,
+            retention: None,
+            trace: None,
             at: ended.created,
         };
         let mut session = Self::begin(started, 0);
@@ -79,37 +89,61 @@ impl Session {
         }
         self.length += 1;
         self.size = self.size.saturating_add(size::of(&event));
-        self.touched = self.touched.max(event.at());
+        let before = self.touched;
+        self.touched = before.max(event.at());
         match event {
             JournalEvent::Started(_) => return Err(damaged),
             JournalEvent::Began { .. } => self.state = State::Active,
             JournalEvent::Asked(asked) => {
-                self.state = State::WaitingUser;
-                self.prompts += 1;
-                self.wrong.clear();
-                self.violation = asked.violation.clone();
-                self.open = Some(asked);
+                let question = QueuedQuestion::new(self.take_number(), asked);
+                self.open(question);
+            }
+            JournalEvent::Queued(asked) => {
+                let question = QueuedQuestion::new(self.take_number(), asked);
+                self.queued.push_back(question);
             }
             JournalEvent::Given { key, value, .. } => {
-                self.prompts += 1;
+                self.take_number();
                 self.given.push(key.clone());
                 self.data.insert(key, value);
             }
             JournalEvent::Answered(answered) => {
                 let asked = self.open.take().ok_or(damaged)?;
-                self.state = State::Processing;
-                self.violation = None;
                 self.data.insert(asked.key.clone(), answered.value.clone());
-                self.history.push(AnsweredTurn { asked, answered });
+                let (turn, number) = (self.turn(), self.number);
+                self.history.push(AnsweredTurn { turn, number, asked, answered });
+                self.open_next();
             }
-            JournalEvent::Rejected { violation, answer, .. } => {
+            JournalEvent::AnsweredAhead { question, answered } => {
+                let queued = self.queued_mut(question).ok_or(damaged)?;
+                let (key, value) = (queued.asked.key.clone(), answered.value.clone());
+                queued.answered = Some(answered);
+                self.data.insert(key, value);
+            }
+            JournalEvent::Rejected { question: None, violation, answer, .. } => {
                 self.wrong.push(answer);
                 self.violation = Some(violation);
             }
-            JournalEvent::StepDone { .. } => {}
+            JournalEvent::Rejected { question: Some(question), violation, answer, .. } => {
+                let queued = self.queued_mut(question).ok_or(damaged)?;
+                queued.wrong.push(answer);
+                queued.violation = Some(violation);
+            }
+            JournalEvent::Withdrawn { question, skipped, .. } if self.is_open(question) => {
+                self.skipped = self.skipped.saturating_add(u32::from(skipped));
+                self.open = None;
+                self.open_next();
+            }
+            JournalEvent::Withdrawn { question, .. } => {
+                self.queued.retain(|queued| queued.number != question);
+            }
+            JournalEvent::StepBegun { .. } | JournalEvent::StepDone { .. } => {}
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
+            JournalEvent::TimerSet { until, .. } => self.set_timer(until),
+            JournalEvent::TimerFired { timer, at } => self.fire_timer(timer, before, at),
+            JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
             JournalEvent::Ended(ended) => self.finish(ended),
         }
         Ok(())
@@ -122,10 +156,26 @@ impl Session {
         match event {
             JournalEvent::Started(_) => false,
             JournalEvent::Began { .. } => self.state == State::Idle,
-            JournalEvent::Asked(_) | JournalEvent::Given { .. } => running,
+            JournalEvent::Asked(_) => running,
             // A branch of a flow may work while another waits for an answer.
-            JournalEvent::StepDone { .. } | JournalEvent::DataSet { .. } => running || waiting,
-            JournalEvent::Answered(_) | JournalEvent::Rejected { .. } => waiting,
+            JournalEvent::Given { .. }
+            | JournalEvent::StepBegun { .. }
+            | JournalEvent::StepDone { .. }
+            | JournalEvent::DataSet { .. }
+            | JournalEvent::TimerSet { .. } => running || waiting,
+            JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
+            // It may have fired before the flow got to know.
+            JournalEvent::TimerDropped { timer, .. } => {
+                (running || waiting) && *timer < self.timers_set
+            }
+            JournalEvent::Queued(_)
+            | JournalEvent::Answered(_)
+            | JournalEvent::Rejected { question: None, .. } => waiting,
+            JournalEvent::AnsweredAhead { question, .. }
+            | JournalEvent::Rejected { question: Some(question), .. } => {
+                self.unanswered(*question).is_some()
+            }
+            JournalEvent::Withdrawn { question, .. } => self.can_withdraw(*question),
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }
@@ -145,6 +195,8 @@ impl Session {
         self.open = None;
         self.violation = None;
         self.wrong.clear();
+        self.queued.clear();
+        self.timers.clear();
         self.ended = Some(ended);
     }
 }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::apply::not_before;
-use super::{Session, State, size};
+use super::{MAX_TIMERS, QueuedQuestion, Session, State, size};
 use crate::event::{
     Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
     SessionEnded, StepOutcome,
 };
 use crate::prompt::{FlowProgress, Prompt};
+use crate::store::Epoch;
 use crate::{InvalidAnswer, Timestamp};
 
 /// Command to a session.
@@ -30,6 +32,46 @@ pub enum Command {
     },
     /// Answer the open question.
     Answer(Answer),
+    /// Answer a queued question ahead of its turn.
+    AnswerAhead {
+        /// Number of the question.
+        question: u32,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Drop a question that the flow no longer waits for.
+    Withdraw {
+        /// Number of the question.
+        question: u32,
+        /// Set if it is the open question and clients may have seen it.
+        skipped: bool,
+    },
+    /// Set a timer.
+    SetTimer {
+        /// Name of the timer.
+        key: String,
+        /// Time at which it fires.
+        until: Timestamp,
+    },
+    /// Fire a timer.
+    FireTimer {
+        /// Number of the timer.
+        timer: u32,
+    },
+    /// Drop a timer that the flow no longer waits for.
+    DropTimer {
+        /// Number of the timer.
+        timer: u32,
+    },
+    /// Record that a node is about to begin a step of the flow.
+    BeginStep {
+        /// Key of the step.
+        key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: u32,
+        /// Node that begins it.
+        epoch: Epoch,
+    },
     /// Record a finished step of the flow.
     Record {
         /// Key of the step.
@@ -51,7 +93,7 @@ pub enum Command {
 }
 
 /// An answer as it arrives.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Answer {
     /// Value of the answer.
     pub value: Value,
@@ -130,7 +172,19 @@ impl Session {
         let event = match command {
             Command::Begin => JournalEvent::Began { at },
             Command::Ask { key, prompt, progress } => self.ask(key, prompt, progress, at, bounds),
-            Command::Answer(answer) => self.answer(answer, at, bounds),
+            Command::Answer(answer) => self.answer(None, answer, at, bounds),
+            Command::AnswerAhead { question, answer } => {
+                self.answer(self.unanswered(question), answer, at, bounds)
+            }
+            Command::Withdraw { question, skipped } => {
+                JournalEvent::Withdrawn { question, skipped, at }
+            }
+            Command::SetTimer { key, until } => self.set(key, until, at, bounds),
+            Command::FireTimer { timer } => JournalEvent::TimerFired { timer, at },
+            Command::DropTimer { timer } => JournalEvent::TimerDropped { timer, at },
+            Command::BeginStep { key, number, epoch } => {
+                JournalEvent::StepBegun { key, number, epoch, at }
+            }
             Command::Record { key, outcome } => JournalEvent::StepDone { key, outcome, at },
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
             Command::End(ending) => self.end(ending, at, bounds),
@@ -144,7 +198,9 @@ impl Session {
         // Questions and answers have their own bounds; steps and data are bounded here.
         let added = match &event {
             JournalEvent::Ended(_) => return Ok(event),
-            JournalEvent::StepDone { .. } | JournalEvent::DataSet { .. } => size::of(&event),
+            JournalEvent::StepDone { .. }
+            | JournalEvent::DataSet { .. }
+            | JournalEvent::TimerSet { .. } => size::of(&event),
             _ => 0,
         };
         if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
@@ -165,7 +221,7 @@ impl Session {
             flow: self.started.flow.clone(),
             owner: self.started.owner.clone(),
             created: self.started.at,
-            turns: u32::try_from(self.history.len()).unwrap_or(u32::MAX),
+            turns: self.turn(),
             last_answer: None,
             last_by_default: false,
             finished_early: false,
@@ -206,27 +262,51 @@ impl Session {
             Some(Err(violation)) => Some(violation),
             None => None,
         };
-        JournalEvent::Asked(QuestionAsked { key, prompt, progress, violation, at })
+        let asked = QuestionAsked { key, prompt, progress, violation, at };
+        if self.open.is_some() { JournalEvent::Queued(asked) } else { JournalEvent::Asked(asked) }
     }
 
-    fn answer(&self, answer: Answer, at: Timestamp, bounds: &Bounds) -> JournalEvent {
+    fn set(&self, key: String, until: Timestamp, at: Timestamp, bounds: &Bounds) -> JournalEvent {
+        if self.timers.len() >= MAX_TIMERS {
+            let message = format!("more than {MAX_TIMERS} timers wait at once");
+            let fault = FlowFault::new(FaultName::TooMuchData, message).at(key);
+            return self.end(Ending::Failed(fault), at, bounds);
+        }
+        JournalEvent::TimerSet { key, until, at }
+    }
+
+    /// Decides on an answer to a queued question, or else to the open one.
+    fn answer(
+        &self,
+        queued: Option<&QueuedQuestion>,
+        answer: Answer,
+        at: Timestamp,
+        bounds: &Bounds,
+    ) -> JournalEvent {
         let Answer { value, timestamp, metadata } = answer;
-        let checked = match &self.open {
-            Some(open) => open.prompt.check(&value),
+        let asked = queued.map(|queued| &queued.asked).or(self.open.as_ref());
+        let attempts = queued.map_or_else(|| self.attempts(), QueuedQuestion::attempts);
+        let question = queued.map(|queued| queued.number);
+        let checked = match asked {
+            Some(asked) => asked.prompt.check(&value),
             None => Err(InvalidAnswer::new("no question is open")),
         };
         match checked {
             Ok(value) => {
-                JournalEvent::Answered(QuestionAnswered { value, timestamp, metadata, at })
+                let answered = QuestionAnswered { value, timestamp, metadata, at };
+                match question {
+                    Some(question) => JournalEvent::AnsweredAhead { question, answered },
+                    None => JournalEvent::Answered(answered),
+                }
             }
-            Err(violation) if self.attempts().saturating_add(1) < bounds.attempts => {
-                JournalEvent::Rejected { violation, answer: None, at }
+            Err(violation) if attempts.saturating_add(1) < bounds.attempts => {
+                JournalEvent::Rejected { question, violation, answer: None, at }
             }
             Err(violation) => {
                 let message =
                     format!("{} wrong answers are too many: {violation}", bounds.attempts);
                 let mut fault = FlowFault::new(FaultName::TooManyAttempts, message);
-                fault.operation = self.open.as_ref().map(|open| open.key.clone());
+                fault.operation = asked.map(|asked| asked.key.clone());
                 self.end(Ending::Failed(fault), at, bounds)
             }
         }
@@ -237,11 +317,23 @@ impl Session {
         let running = matches!(from, State::Active | State::Processing);
         let (permitted, to) = match command {
             Command::Begin => (from == State::Idle, State::Active),
-            Command::Ask { .. } => (running, State::WaitingUser),
+            Command::Ask { .. } => {
+                let queues = from == State::WaitingUser && self.can_ask();
+                (running || queues, State::WaitingUser)
+            }
             Command::Answer(_) => (from == State::WaitingUser, State::Processing),
-            Command::Record { .. } | Command::Set { .. } => {
+            Command::AnswerAhead { question, .. } => {
+                (self.unanswered(*question).is_some(), State::Processing)
+            }
+            Command::Withdraw { question, .. } => (self.can_withdraw(*question), State::Processing),
+            Command::BeginStep { .. }
+            | Command::Record { .. }
+            | Command::Set { .. }
+            | Command::SetTimer { .. }
+            | Command::DropTimer { .. } => {
                 (running || from == State::WaitingUser, State::Processing)
             }
+            Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
             Command::Finish => (running || from == State::WaitingUser, State::Completed),
             Command::End(ending) => {
                 let completes = matches!(ending, Ending::Completed { .. });

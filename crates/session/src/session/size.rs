@@ -15,8 +15,13 @@ pub(super) fn of(event: &JournalEvent) -> usize {
         + match event {
             JournalEvent::Started(started) => started_size(started),
             // The size of an ended session does not matter.
-            JournalEvent::Began { .. } | JournalEvent::Ended(_) => 0,
-            JournalEvent::Asked(asked) => {
+            JournalEvent::Began { .. }
+            | JournalEvent::Withdrawn { .. }
+            | JournalEvent::TimerFired { .. }
+            | JournalEvent::TimerDropped { .. }
+            | JournalEvent::Ended(_) => 0,
+            JournalEvent::TimerSet { key, .. } => key.len(),
+            JournalEvent::Asked(asked) | JournalEvent::Queued(asked) => {
                 asked.key.len()
                     + prompt(&asked.prompt)
                     + asked.progress.as_ref().map_or(0, progress)
@@ -24,10 +29,13 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             }
             JournalEvent::Given { key, value: given, .. }
             | JournalEvent::DataSet { key, value: given, .. } => key.len() + value(given),
-            JournalEvent::Answered(answered) => value(&answered.value) + object(&answered.metadata),
+            JournalEvent::Answered(answered) | JournalEvent::AnsweredAhead { answered, .. } => {
+                value(&answered.value) + object(&answered.metadata)
+            }
             JournalEvent::Rejected { violation: rejected, answer, .. } => {
                 violation(rejected) + answer.as_ref().map_or(0, String::len)
             }
+            JournalEvent::StepBegun { key, .. } => key.len(),
             JournalEvent::StepDone { key, outcome, .. } => {
                 key.len()
                     + match outcome {
@@ -55,6 +63,7 @@ fn prompt(prompt: &Prompt) -> usize {
         + optional(default_value)
         + choices.sum::<usize>()
         + text(&validation.pattern)
+        + text(&validation.pattern_description)
         + kinds.sum::<usize>()
         + optional(&validation.schema)
         + optional(ui)

@@ -16,12 +16,20 @@ use crate::{Owner, Timestamp};
 #[derive(Debug)]
 struct Model {
     state: &'static str,
-    /// Key of the open question, and the number of invalid answers.
-    open: Option<(String, u32)>,
+    /// Outstanding questions; the first one is open.
+    outstanding: Vec<Outstanding>,
     asked: u32,
     turns: usize,
     expired: bool,
     given_used: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Outstanding {
+    number: u32,
+    key: &'static str,
+    wrong: u32,
+    is_answered: bool,
 }
 
 /// A command of the model.
@@ -32,6 +40,10 @@ enum Move {
     AskInvalid,
     AnswerWell,
     AnswerBadly,
+    /// An answer to the question of this number, ahead of its turn.
+    AheadWell(u32),
+    AheadBadly(u32),
+    Withdraw(u32),
     Step,
     Note,
     Complete,
@@ -52,8 +64,15 @@ impl Model {
         let running = ["active", "processing"].contains(&self.state);
         let allowed = match step {
             Move::Begin => self.state == "idle",
-            Move::Ask(_) | Move::AskInvalid | Move::Complete => running,
-            Move::Step | Move::Note | Move::Finish => running || self.state == "waiting_user",
+            Move::Complete => running,
+            Move::Ask(_) | Move::AskInvalid | Move::Step | Move::Note | Move::Finish => {
+                running || self.state == "waiting_user"
+            }
+            Move::AheadWell(number) | Move::AheadBadly(number) => {
+                let mut queued = self.outstanding.iter().skip(1);
+                queued.any(|queued| queued.number == *number && !queued.is_answered)
+            }
+            Move::Withdraw(number) => !final_state && *number < self.asked,
             Move::AnswerWell | Move::AnswerBadly => self.state == "waiting_user",
             Move::Cancel | Move::Fail | Move::Expire => !final_state,
         };
@@ -74,22 +93,26 @@ impl Model {
                 self.asked += 1;
             }
             Move::Ask(key) => {
+                let number = self.asked;
                 self.asked += 1;
-                self.open = Some(((*key).to_owned(), 0));
+                self.outstanding.push(Outstanding { number, key, wrong: 0, is_answered: false });
                 self.state = "waiting_user";
             }
             Move::AnswerWell => {
-                self.open = None;
+                self.outstanding.remove(0);
                 self.turns += 1;
-                self.state = "processing";
+                self.open_next();
             }
-            Move::AnswerBadly => {
-                let wrong = self.open.as_mut().map(|(_, wrong)| {
-                    *wrong += 1;
-                    *wrong
-                });
-                if wrong == Some(ATTEMPTS) {
-                    self.end("error");
+            Move::AnswerBadly => self.reject(0),
+            Move::AheadWell(number) => {
+                let index = self.find(*number).unwrap();
+                self.outstanding[index].is_answered = true;
+            }
+            Move::AheadBadly(number) => self.reject(self.find(*number).unwrap()),
+            Move::Withdraw(number) => {
+                if let Some(index) = self.find(*number) {
+                    self.outstanding.remove(index);
+                    self.open_next();
                 }
             }
             Move::Step | Move::Note => {}
@@ -104,9 +127,30 @@ impl Model {
         Ok(())
     }
 
+    fn find(&self, number: u32) -> Option<usize> {
+        self.outstanding.iter().position(|question| question.number == number)
+    }
+
+    /// Gives the questions answered ahead their turn, up to the next open one.
+    fn open_next(&mut self) {
+        while self.outstanding.first().is_some_and(|question| question.is_answered) {
+            self.outstanding.remove(0);
+            self.turns += 1;
+        }
+        self.state = if self.outstanding.is_empty() { "processing" } else { "waiting_user" };
+    }
+
+    fn reject(&mut self, index: usize) {
+        let question = &mut self.outstanding[index];
+        question.wrong += 1;
+        if question.wrong == ATTEMPTS {
+            self.end("error");
+        }
+    }
+
     fn end(&mut self, state: &'static str) {
         self.state = state;
-        self.open = None;
+        self.outstanding.clear();
         self.turns = 0;
     }
 }
@@ -122,7 +166,7 @@ proptest! {
         let bounds = Bounds { prompts: PROMPTS, attempts: ATTEMPTS, ..Bounds::default() };
         let mut session = Session::start(started());
         let mut journal = vec![JournalEvent::Started(started())];
-        let mut model = Model { state: "idle", open: None, asked: 0, turns: 0, expired: false, given_used: false };
+        let mut model = Model { state: "idle", outstanding: Vec::new(), asked: 0, turns: 0, expired: false, given_used: false };
         for (step, time) in moves.iter().zip(times) {
             // The clock jumps; the times of a session are monotonic.
             let at = Timestamp::from_millis(time.into());
@@ -136,22 +180,22 @@ proptest! {
                     if matches!(event, JournalEvent::Ended(_)) { journal.clear(); }
                     journal.push(event);
                 }
-                Err(refusal) => {
-                    let name = match refusal {
+                Err(error) => {
+                    let name = match error {
                         CommandError::AlreadyCancelled => "cancelled",
                         CommandError::Expired(_) => "expired",
                         CommandError::Transition { .. } => "transition",
                     };
-                    prop_assert_eq!(expected, Err(name), "{:?} was refused", step);
+                    prop_assert_eq!(expected, Err(name), "{:?} was rejected", step);
                 }
             }
             prop_assert_eq!(session.state.name(), model.state);
             prop_assert_eq!(session.history.len(), model.turns);
-            let open = session.open.as_ref().map(|open| (open.key.clone(), session.attempts()));
-            prop_assert_eq!(&open, &model.open);
+            prop_assert_eq!(outstanding(&session), model.outstanding.clone());
             let folded = Session::replay(&journal).unwrap().unwrap();
             prop_assert_eq!(folded.state, session.state);
             prop_assert_eq!(&folded.history, &session.history);
+            prop_assert_eq!(&folded.queued, &session.queued);
             prop_assert_eq!(&folded.data, &session.data);
             prop_assert_eq!(folded.summary(), session.summary());
             let read = crate::store::decode(&crate::store::encode(&journal)).unwrap();
@@ -168,7 +212,7 @@ proptest! {
             // Each event comes from another session, so most do not fit.
             let mut other = Session::start(started());
             let at = Timestamp::from_millis(1);
-            for step in [Move::Begin, Move::Ask("a"), step.clone()] {
+            for step in [Move::Begin, Move::Ask("a"), Move::Ask("b"), step.clone()] {
                 if let Ok(event) = other.decide(command(&step), at, &bounds) {
                     other.apply(event.clone()).unwrap();
                     journal.push(event);
@@ -236,6 +280,32 @@ fn the_size_of_a_session_is_limited() {
     }
 }
 
+/// The outstanding questions of a session, as the model has them.
+fn outstanding(session: &Session) -> Vec<Outstanding> {
+    let key = |key: &str| {
+        if key == "a" {
+            "a"
+        } else if key == "b" {
+            "b"
+        } else {
+            "given"
+        }
+    };
+    let open = session.open.as_ref().map(|open| Outstanding {
+        number: session.number,
+        key: key(&open.key),
+        wrong: session.attempts(),
+        is_answered: false,
+    });
+    let queued = session.queued.iter().map(|queued| Outstanding {
+        number: queued.number,
+        key: key(&queued.asked.key),
+        wrong: queued.attempts(),
+        is_answered: queued.answered.is_some(),
+    });
+    open.into_iter().chain(queued).collect()
+}
+
 fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         3 => Just(Move::Begin),
@@ -243,6 +313,9 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => Just(Move::AskInvalid),
         6 => Just(Move::AnswerWell),
         3 => Just(Move::AnswerBadly),
+        3 => (0..PROMPTS).prop_map(Move::AheadWell),
+        2 => (0..PROMPTS).prop_map(Move::AheadBadly),
+        2 => (0..PROMPTS).prop_map(Move::Withdraw),
         2 => Just(Move::Step),
         2 => Just(Move::Note),
         1 => Just(Move::Complete),
@@ -265,6 +338,13 @@ fn command(step: &Move) -> Command {
         Move::AskInvalid => ask("c", text("?").pattern("(").prompt()),
         Move::AnswerWell => Command::Answer(Answer::from(json!("well answered"))),
         Move::AnswerBadly => Command::Answer(Answer::from(json!(17))),
+        Move::AheadWell(question) => {
+            Command::AnswerAhead { question: *question, answer: json!("well answered").into() }
+        }
+        Move::AheadBadly(question) => {
+            Command::AnswerAhead { question: *question, answer: json!(17).into() }
+        }
+        Move::Withdraw(question) => Command::Withdraw { question: *question, skipped: false },
         Move::Step => Command::Record { key: "s".into(), outcome: StepOutcome::Ok(json!([1, 2])) },
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
         Move::Complete => {
@@ -287,6 +367,8 @@ fn started() -> SessionStarted {
         context: Map::new(),
         inactivity: Some(1_000),
         ends: Some(Timestamp::from_millis(5_000)),
+        retention: None,
+        trace: None,
         at: Timestamp::from_millis(0),
     }
 }

@@ -94,10 +94,10 @@ struct Journal {
 
 impl Tables {
     fn append(&mut self, append: Append) -> Result<(), StoreError> {
-        let Append { id, length, events, summary, replace } = append;
+        let Append { id, length, events, summary, replace, fence: _ } = append;
         match self.journals.get_mut(&id) {
             None if length > 0 => return Err(StoreError::Conflict(id)),
-            Some(journal) if journal.events.len() != length => {
+            Some(journal) if journal.events.len() != length || journal.summary.state.is_final() => {
                 return Err(StoreError::Conflict(id));
             }
             None => {
@@ -123,12 +123,12 @@ impl Tables {
                         self.working.remove(&id);
                     }
                 }
-                if summary.deadline != before.deadline {
-                    if let Some(deadline) = before.deadline {
-                        self.deadlines.remove(&(deadline, id));
+                if summary.due() != before.due() {
+                    if let Some(due) = before.due() {
+                        self.deadlines.remove(&(due, id));
                     }
-                    if let Some(deadline) = summary.deadline {
-                        self.deadlines.insert((deadline, id));
+                    if let Some(due) = summary.due() {
+                        self.deadlines.insert((due, id));
                     }
                 }
             }
@@ -143,8 +143,8 @@ impl Tables {
             self.working.insert(id);
         }
         self.ended += usize::from(summary.state.is_final());
-        if let Some(deadline) = summary.deadline {
-            self.deadlines.insert((deadline, id));
+        if let Some(due) = summary.due() {
+            self.deadlines.insert((due, id));
         }
     }
 
@@ -153,8 +153,8 @@ impl Tables {
         self.owners.remove(&(summary.owner.clone(), id));
         self.working.remove(&id);
         self.ended -= usize::from(summary.state.is_final());
-        if let Some(deadline) = summary.deadline {
-            self.deadlines.remove(&(deadline, id));
+        if let Some(due) = summary.due() {
+            self.deadlines.remove(&(due, id));
         }
     }
 

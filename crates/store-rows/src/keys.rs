@@ -14,7 +14,7 @@ use crate::error::StoreOpenError;
 /// Environment variable with the keys, current one first, as in a key file.
 pub const VARIABLE: &str = "MCP_FLOW_STORE_KEY";
 
-/// Reads the keys of a store, or creates them if there is no store yet.
+/// Reads the keys of a store in a file, or creates them if there is no store yet.
 pub fn find(journal: &Path) -> Result<KeyRing, StoreOpenError> {
     match std::env::var(VARIABLE) {
         Ok(text) => text.parse().map_err(StoreOpenError::Keys),
@@ -36,7 +36,7 @@ fn load_or_create(journal: &Path) -> Result<KeyRing, StoreOpenError> {
     if std::fs::metadata(journal).is_ok_and(|journal| journal.len() > 0) {
         return Err(StoreOpenError::MissingKey(path));
     }
-    crate::create_file::create_directory(journal)?;
+    crate::create_directory(journal)?;
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret).map_err(|_| StoreOpenError::NoRandomness)?;
     Ok(file::load_or_create(&path, Key::from_bytes(secret))?)

@@ -1,0 +1,7 @@
+//! Integration tests, in one binary: each further binary would link the whole crate again.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod contract;
+mod durable;
+mod processes;
