@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_proto::model::{
-    ClientCapabilities, CreateMessage, ElicitationCapability, Root, RootsCapability, SampleResult,
-    SamplingCapability,
+    ClientCapabilities, ClientExtensions, CreateMessage, ElicitationCapability, Root,
+    RootsCapability, SampleResult, SamplingCapability,
 };
 
 use crate::host::{ElicitAnswer, Elicitation, Host, ProposedCall, SampleRefusal, ServerIdentity};
@@ -230,6 +230,7 @@ impl Host for PolicyHost {
             elicitation: self.approver.elicitation_modes().filter(|_| self.approver.is_present()),
             roots: (!self.roots.is_empty()).then_some(RootsCapability { list_changed: false }),
             inline_interaction: true,
+            extensions: ClientExtensions::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! it. Transports know nothing of OAuth, authorizers nothing of requests.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
@@ -26,9 +27,22 @@ pub trait Authorizer: fmt::Debug + Send + Sync + 'static {
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'_, Result<bool, TransportError>>;
 }
 
-/// Value of an `Authorization` header. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credential(String);
+/// Value of an `Authorization` header, and the proofs that must accompany it. `Debug` does not show
+/// it.
+#[derive(Clone)]
+pub struct Credential {
+    header: String,
+    proofs: Option<Arc<dyn ProofSigner>>,
+}
+
+/// Signs proofs that the client holds the key of its token (DPoP, RFC 9449).
+pub trait ProofSigner: Send + Sync + 'static {
+    /// Signs a proof for one request: the value of its `DPoP` header.
+    fn sign(&self, method: &str, url: &str) -> Result<String, TransportError>;
+
+    /// Remembers the nonce of a `DPoP-Nonce` header of the server at this URL, for later proofs.
+    fn set_nonce(&self, url: &str, nonce: &str);
+}
 
 impl Credential {
     /// A bearer token.
@@ -41,14 +55,40 @@ impl Credential {
     /// assert!(!format!("{credential:?}").contains("secret"));
     /// ```
     pub fn bearer(token: &str) -> Self {
-        Self(format!("Bearer {token}"))
+        Self { header: format!("Bearer {token}"), proofs: None }
+    }
+
+    /// A token bound to a key: each request carries a proof signed by the key.
+    pub fn bound(token: &str, proofs: Arc<dyn ProofSigner>) -> Self {
+        Self { header: format!("DPoP {token}"), proofs: Some(proofs) }
     }
 
     /// The header's value.
     pub fn header(&self) -> &str {
-        &self.0
+        &self.header
+    }
+
+    /// Signs the proof for a request, the value of its `DPoP` header. None for a bearer token.
+    pub fn sign_proof(&self, method: &str, url: &str) -> Result<Option<String>, TransportError> {
+        self.proofs.as_ref().map(|proofs| proofs.sign(method, url)).transpose()
+    }
+
+    /// Remembers the `DPoP-Nonce` header of a response, for later proofs.
+    pub fn set_nonce(&self, url: &str, nonce: &str) {
+        if let Some(proofs) = &self.proofs {
+            proofs.set_nonce(url, nonce);
+        }
     }
 }
+
+/// Credentials are equal if their headers are.
+impl PartialEq for Credential {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+    }
+}
+
+impl Eq for Credential {}
 
 impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,5 +108,5 @@ pub struct CredentialRefusal {
 }
 
 /// Maximum number of times a request is sent again with a new credential: once for an expired
-/// token, once for insufficient scope.
-pub const MAX_REPETITIONS: usize = 2;
+/// token, once for insufficient scope, once for the nonce of a proof.
+pub const MAX_REPETITIONS: usize = 3;

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::stream;
-use hashbrown::HashMap;
-use mcp_flow_proto::model::{ClientCapabilities, LogLevel, ToolDefinition};
+use mcp_flow_proto::model::{ClientCapabilities, LogLevel, TASKS_EXTENSION};
 use mcp_flow_proto::{Notification, Raw, method};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, watch};
 
+use crate::calls::listed_tools::ListedTools;
 use crate::calls::request::Request;
+use crate::calls::result_cache::ResultCache;
 use crate::calls::subscription::Subscriptions;
 use crate::connection::Connection;
 use crate::connection::connect::State;
@@ -58,7 +59,8 @@ pub(crate) struct ClientInner {
     pub(crate) events: broadcast::Sender<ClientEvent>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) sessions: OpenSessions,
-    pub(crate) tools: Mutex<HashMap<String, Arc<ToolDefinition>>>,
+    pub(crate) tools: ListedTools,
+    pub(crate) cache: ResultCache,
     pub(crate) log_level: Mutex<Option<LogLevel>>,
 }
 
@@ -133,6 +135,7 @@ impl Client {
         let subject = match &*method {
             method::TOOLS_CALL | method::PROMPTS_GET => params.get("name"),
             method::RESOURCES_READ => params.get("uri"),
+            method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => params.get("taskId"),
             _ => None,
         };
         let subject = subject.and_then(Value::as_str).map(str::to_owned);
@@ -251,7 +254,8 @@ impl Client {
         let connection = self.inner.connection().await?;
         let transport = connection.transport().ok_or(Error::Closed)?;
         let Some(opening) = transport.open(content) else {
-            let what = "this transport cannot open the content that the result refers to";
+            let what = "cannot open the content that the result refers to: it is neither a stream \
+                        of this connection nor a link to the server's own origin";
             return Err(Error::Usage(what.to_owned()));
         };
         let limit = self.inner.options.request_timeout;
@@ -262,6 +266,12 @@ impl Client {
             },
             Err(_) => Err(Error::Timeout { what: "opening a stream".to_owned(), limit }),
         }
+    }
+
+    /// Forgets all cached results, so that the next requests reach the server.
+    pub fn clear_cache(&self) {
+        self.inner.cache.clear();
+        self.inner.tools.clear();
     }
 
     /// The transport of the connection, for downcasting.
@@ -334,6 +344,20 @@ impl ClientBuilder {
         self
     }
 
+    /// Declares that the client supports an extension of the protocol, with these settings.
+    ///
+    /// ```
+    /// # use mcp_flow_client::Client;
+    /// let apps = serde_json::json!({"mimeTypes": ["text/html;profile=mcp-app"]});
+    /// let builder = Client::builder().extension("io.modelcontextprotocol/ui", apps);
+    /// ```
+    #[must_use]
+    pub fn extension(mut self, name: impl Into<String>, settings: Value) -> Self {
+        let settings = settings.as_object().cloned().unwrap_or_default();
+        self.options.extensions = self.options.extensions.with(name, settings);
+        self
+    }
+
     /// Sets the host that answers the server's requests.
     #[must_use]
     pub fn host(mut self, host: impl Host) -> Self {
@@ -387,7 +411,8 @@ impl ClientBuilder {
                 events: broadcast::Sender::new(EVENTS),
                 subscriptions: Subscriptions::default(),
                 sessions: OpenSessions::default(),
-                tools: Mutex::default(),
+                tools: ListedTools::default(),
+                cache: ResultCache::default(),
                 log_level,
                 options: self.options,
             }),
@@ -405,12 +430,30 @@ impl ClientInner {
 
     /// Capabilities to declare: the host's, and inline delivery of interaction prompts.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
-        ClientCapabilities { inline_interaction: true, ..self.host.capabilities() }
+        let host = self.host.capabilities();
+        let mut extensions = host.extensions.clone();
+        for (name, settings) in self.options.extensions.all().into_iter().flatten() {
+            if extensions.get(name).is_none() {
+                extensions =
+                    extensions.with(name, settings.as_object().cloned().unwrap_or_default());
+            }
+        }
+        ClientCapabilities { inline_interaction: true, extensions, ..host }
     }
 
-    /// Clears the cache of listed tools.
+    /// Forgets the tools, because they are listed again or have changed.
     pub(crate) fn forget_tools(&self) {
-        self.tools.lock().clear();
+        self.tools.clear();
+        self.cache.forget(method::TOOLS_LIST);
+    }
+
+    /// Adds the declaration of tasks to capabilities for 2026-07-28.
+    pub(crate) fn with_tasks(&self, capabilities: ClientCapabilities) -> ClientCapabilities {
+        if !self.options.tasks {
+            return capabilities;
+        }
+        let extensions = capabilities.extensions.with(TASKS_EXTENSION, Map::new());
+        ClientCapabilities { extensions, ..capabilities }
     }
 
     pub(crate) fn emit(&self, event: ClientEvent) {
@@ -426,10 +469,24 @@ impl ClientInner {
                 self.forget_tools();
                 ClientEvent::ToolsChanged
             }
-            method::PROMPTS_LIST_CHANGED => ClientEvent::PromptsChanged,
-            method::RESOURCES_LIST_CHANGED => ClientEvent::ResourcesChanged,
+            method::PROMPTS_LIST_CHANGED => {
+                self.cache.forget(method::PROMPTS_LIST);
+                ClientEvent::PromptsChanged
+            }
+            method::RESOURCES_LIST_CHANGED => {
+                self.cache.forget(method::RESOURCES_LIST);
+                self.cache.forget(method::RESOURCES_TEMPLATES_LIST);
+                ClientEvent::ResourcesChanged
+            }
             method::RESOURCES_UPDATED => match mcp_flow_proto::model::uri_from_params(params) {
-                Ok(uri) => ClientEvent::ResourceUpdated { uri: uri.into_owned() },
+                Ok(uri) => {
+                    self.cache.forget_resource(&uri);
+                    ClientEvent::ResourceUpdated { uri: uri.into_owned() }
+                }
+                Err(_) => return,
+            },
+            method::TASKS => match params.decode() {
+                Ok(task) => ClientEvent::TaskChanged(Box::new(task)),
                 Err(_) => return,
             },
             method::MESSAGE => match crate::calls::logging::read(params) {

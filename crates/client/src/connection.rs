@@ -32,7 +32,8 @@ use crate::connection::pending::{Pending, ProgressSink, Reply, RequestFailure};
 use crate::connection::server_requests::PendingServerRequests;
 use crate::connection::signing::SignedChannel;
 use crate::error::{Error, ServerError};
-use crate::event::RequestProgress;
+use crate::event::{ClientEvent, RequestProgress};
+use crate::host::Host;
 use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
 
 /// One connection to the server.
@@ -53,7 +54,7 @@ pub(crate) struct Connection {
 }
 
 /// Parts of a request besides its method and params.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RequestExtras<'a> {
     /// The caller's `_meta` members, without braces.
     pub(crate) meta: &'a str,
@@ -62,6 +63,10 @@ pub(crate) struct RequestExtras<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
     pub(crate) progress: Option<Arc<ProgressSink>>,
+    /// Replaces the `_meta` members that every stateless request has.
+    pub(crate) own_meta: Option<&'a str>,
+    /// Answers the server's requests that belong to this one, instead of the client's host.
+    pub(crate) host: Option<Arc<dyn Host>>,
 }
 
 impl Connection {
@@ -132,7 +137,7 @@ impl Connection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(id, &method, params, extras);
         let frame = frame.map_err(|error| RequestError::Usage(error.to_string()))?;
-        let reply = self.pending.add(id, extras.progress.clone());
+        let reply = self.pending.add(id, extras.progress.clone(), extras.host.clone());
         let reply = reply.map_err(RequestError::Unsent)?;
         let exchange =
             Exchange { connection: self.clone(), id, reply, is_over: false, keeps_on_drop: false };
@@ -153,7 +158,7 @@ impl Connection {
         params: &P,
         extras: &RequestExtras<'_>,
     ) -> Result<Vec<u8>, mcp_flow_proto::raw::EncodeError> {
-        let own = self.own_meta.get().map_or("", String::as_str);
+        let own = extras.own_meta.or(self.own_meta.get().map(String::as_str)).unwrap_or_default();
         let token = extras.progress.as_ref().map(|_| format!("\"progressToken\":{id}"));
         let parts = [own, token.as_deref().unwrap_or_default(), extras.meta];
         let mut meta = String::new();
@@ -214,6 +219,23 @@ impl Connection {
         self.receive_decoded(encoding, frame, Incoming::decode(frame, encoding));
     }
 
+    /// Receives one message that arrived on the response stream of a request.
+    pub(crate) fn receive_during(self: &Arc<Self>, request: i64, frame: &[u8]) {
+        let encoding = self.encoding();
+        match Incoming::decode(frame, encoding) {
+            Ok(Incoming::Message(message)) => {
+                log_message("received", encoding, frame);
+                self.dispatch(message, Some(request));
+            }
+            decoded => self.receive_decoded(encoding, frame, decoded),
+        }
+    }
+
+    /// The host that answers a message: the one of the request it belongs to, or the client's.
+    fn host(&self, inner: &ClientInner, during: Option<i64>) -> Arc<dyn Host> {
+        self.pending.host(during).unwrap_or_else(|| inner.host.clone())
+    }
+
     /// Receives one message that the transport has decoded.
     pub(crate) fn receive_decoded(
         self: &Arc<Self>,
@@ -223,7 +245,7 @@ impl Connection {
     ) {
         log_message("received", encoding, frame);
         match decoded {
-            Ok(Incoming::Message(message)) => self.dispatch(message),
+            Ok(Incoming::Message(message)) => self.dispatch(message, None),
             Ok(Incoming::Batch(batch)) => self.dispatch_batch(batch),
             Err(refusal) => {
                 self.note_invalid_message(&format!("{:?}", refusal.error.name()), frame);
@@ -241,7 +263,7 @@ impl Connection {
             }
             Ok(incoming) => {
                 match incoming {
-                    Incoming::Message(message) => self.dispatch(message),
+                    Incoming::Message(message) => self.dispatch(message, Some(id)),
                     Incoming::Batch(batch) => self.dispatch_batch(batch),
                 }
                 true
@@ -275,19 +297,25 @@ impl Connection {
         };
         for element in elements {
             match Message::from_raw(element) {
-                Ok(message) => self.dispatch(message),
+                Ok(message) => self.dispatch(message, None),
                 Err(_) => self.note_invalid_message("an invalid message", element.bytes()),
             }
         }
     }
 
-    fn dispatch(self: &Arc<Self>, message: Message<'_>) {
+    /// Dispatches a message; `during` is the request whose response stream it arrived on.
+    fn dispatch(self: &Arc<Self>, message: Message<'_>, during: Option<i64>) {
         match message {
             Message::Response(response) => self.handle_response(&response),
-            Message::Notification(notification) => self.handle_notification(&notification),
+            Message::Notification(notification) => {
+                self.handle_notification(&notification, during);
+            }
             Message::Request(request) => {
                 if let Some(inner) = self.inner.upgrade() {
-                    crate::connection::server_requests::handle_request(&inner, self, &request);
+                    let host = self.host(&inner, during);
+                    crate::connection::server_requests::handle_request(
+                        &inner, self, host, &request,
+                    );
                 }
             }
         }
@@ -313,7 +341,7 @@ impl Connection {
         self.pending.settle(id, reply);
     }
 
-    fn handle_notification(self: &Arc<Self>, notification: &Notification<'_>) {
+    fn handle_notification(self: &Arc<Self>, notification: &Notification<'_>, during: Option<i64>) {
         match &*notification.method {
             method::PROGRESS => {
                 let names = ["progressToken", "progress", "total", "message"];
@@ -333,8 +361,11 @@ impl Connection {
             method::CANCELLED => {
                 if let Some(cancel) = CancelParams::from_params(notification.params) {
                     self.server_requests.cancel(&cancel.request_id);
-                    // Under 2026-07-28 this is how a server ends a subscription.
-                    if let RequestId::Integer(id) = cancel.request_id {
+                    // Under 2026-07-28 this is how a server ends a subscription. Before, it is about
+                    // a request of the server, whose ids may be the same as ours.
+                    if let RequestId::Integer(id) = cancel.request_id
+                        && self.revision().is_stateless()
+                    {
                         let reason = cancel.reason.unwrap_or_else(|| "no reason given".to_owned());
                         let what = format!("the server ended the subscription: {reason}");
                         self.fail(id, TransportError::Lost(what));
@@ -343,6 +374,13 @@ impl Connection {
             }
             _ => {
                 if let Some(inner) = self.inner.upgrade() {
+                    if notification.method == method::MESSAGE
+                        && let Some(host) = self.pending.host(during)
+                        && let Some(ClientEvent::Log { level, logger, data }) =
+                            crate::calls::logging::read(notification.params)
+                    {
+                        return host.log(level, logger.as_deref(), data);
+                    }
                     inner.handle_notification(notification);
                 }
             }

@@ -42,6 +42,17 @@ pub enum Error {
     #[error("the tool failed: {}", .0.error_text())]
     Tool(Box<ToolOutcome>),
 
+    /// The structured content of a tool violates the output schema that the server lists for it, or
+    /// cannot be checked. The tool has run. To accept such results, set
+    /// [`validate_output`](crate::ClientOptions::validate_output) to false.
+    #[error("the tool {tool} has run, but its result violates its output schema: {reason}")]
+    InvalidOutput {
+        /// Name of the tool.
+        tool: String,
+        /// Problem and its location.
+        reason: String,
+    },
+
     /// The server violated the protocol.
     #[error("the server violated the protocol: {0}")]
     Protocol(String),
@@ -69,6 +80,15 @@ pub enum Error {
         limit: Duration,
     },
 
+    /// The task that the call continued as was cancelled, by somebody else or by the server.
+    #[error("task {task} was cancelled{}", .reason.iter().map(|why| format!(": {why}")).collect::<String>())]
+    Cancelled {
+        /// Id of the task.
+        task: String,
+        /// Reason that the server gives. Untrusted.
+        reason: Option<String>,
+    },
+
     /// Invalid use of the API, such as arguments that violate their schema. Nothing was sent.
     #[error("{0}")]
     Usage(String),
@@ -88,7 +108,7 @@ pub enum ErrorKind {
     Protocol,
     /// The user or a policy denied it.
     Denied,
-    /// A tool failed.
+    /// A tool failed, or its task was cancelled.
     Tool,
     /// A timeout elapsed.
     Timeout,
@@ -101,8 +121,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Connect { .. } | Self::Lost { .. } | Self::Closed => ErrorKind::Connect,
-            Self::Server(_) | Self::Protocol(_) | Self::Revision { .. } => ErrorKind::Protocol,
-            Self::Tool(_) => ErrorKind::Tool,
+            Self::Server(_)
+            | Self::Protocol(_)
+            | Self::InvalidOutput { .. }
+            | Self::Revision { .. } => ErrorKind::Protocol,
+            Self::Tool(_) | Self::Cancelled { .. } => ErrorKind::Tool,
             Self::Denied(_) => ErrorKind::Denied,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Usage(_) => ErrorKind::Usage,
@@ -144,7 +167,15 @@ impl ServerError {
 
     /// Reads an error object, keeping what is valid of a malformed one.
     pub(crate) fn from_raw(raw: Raw<'_>) -> Self {
-        let members: Map<String, Value> = raw.decode().unwrap_or_default();
+        Self::from_members(&raw.decode().unwrap_or_default())
+    }
+
+    /// Reads the error object of a task.
+    pub(crate) fn from_value(value: &Value) -> Self {
+        Self::from_members(value.as_object().unwrap_or(&Map::new()))
+    }
+
+    fn from_members(members: &Map<String, Value>) -> Self {
         let code = members.get("code").and_then(Value::as_i64).unwrap_or_default();
         let message = members.get("message").and_then(Value::as_str);
         Self {

@@ -1,7 +1,7 @@
 //! Client events: connection changes and the server's notifications.
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::LogLevel;
+use mcp_flow_proto::model::{DetailedTask, LogLevel};
 use serde_json::Value;
 
 /// Connection change or notification.
@@ -49,6 +49,9 @@ pub enum ClientEvent {
         /// URI of the resource.
         uri: String,
     },
+    /// The status of a task changed. Only tasks are announced that a
+    /// [subscription](crate::ChangeFilter::task) covers.
+    TaskChanged(Box<DetailedTask>),
     /// Any other notification.
     Other {
         /// Method.

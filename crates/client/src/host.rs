@@ -4,10 +4,10 @@
 //! calls. The defaults declare no capabilities and deny everything.
 
 use futures_util::future::BoxFuture;
-use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
-    ClientCapabilities, CreateMessage, FormSchema, Root, SampleResult, ToolDefinition,
+    ClientCapabilities, CreateMessage, FormSchema, LogLevel, Root, SampleResult, ToolDefinition,
 };
+use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Map, Value, json};
 
 use crate::interaction::{PendingPrompt, PromptAnswer};
@@ -34,6 +34,24 @@ use crate::interaction::{PendingPrompt, PromptAnswer};
 /// }
 /// ```
 pub trait Host: Send + Sync + 'static {
+    /// Answers an elicitation, sampling or roots request in its wire form. Defaults to `None`: the
+    /// typed methods below answer it.
+    fn answer<'a>(
+        &'a self,
+        server: &'a ServerIdentity,
+        method: &'a str,
+        params: &'a Value,
+    ) -> Option<BoxFuture<'a, Result<Value, RpcError>>> {
+        let _ = (server, method, params);
+        None
+    }
+
+    /// Receives a log message that belongs to the request this host was set for. Others arrive as
+    /// [`ClientEvent::Log`](crate::ClientEvent::Log).
+    fn log(&self, level: LogLevel, logger: Option<&str>, data: Value) {
+        let _ = (level, logger, data);
+    }
+
     /// Capabilities to declare, read once per connection. Defaults to none.
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
@@ -170,7 +188,7 @@ pub struct ProposedCall<'a> {
 }
 
 /// Encodes capabilities for a revision.
-pub(crate) fn declare(capabilities: ClientCapabilities, revision: Revision) -> Value {
+pub(crate) fn declare(capabilities: &ClientCapabilities, revision: Revision) -> Value {
     let features = revision.features();
     let mut wire = Map::new();
     if let Some(sampling) = capabilities.sampling {
@@ -207,6 +225,9 @@ pub(crate) fn declare(capabilities: ClientCapabilities, revision: Revision) -> V
         let delivery = json!({"interaction": {"delivery": "inline"}});
         wire.insert("experimental".to_owned(), delivery);
     }
+    if let Some(extensions) = capabilities.extensions.all() {
+        wire.insert("extensions".to_owned(), extensions.clone().into());
+    }
     wire.into()
 }
 
@@ -214,10 +235,11 @@ pub(crate) fn declare(capabilities: ClientCapabilities, revision: Revision) -> V
 mod tests {
     use super::declare;
     use mcp_flow_proto::model::{
-        ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
+        ClientCapabilities, ClientExtensions, ElicitationCapability, RootsCapability,
+        SamplingCapability,
     };
     use mcp_flow_proto::{Raw, Revision};
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     /// PAT-009, PAT-047: capabilities are encoded as the revision defines them.
     #[test]
@@ -227,13 +249,14 @@ mod tests {
             elicitation: Some(ElicitationCapability { form: true, url: true }),
             roots: Some(RootsCapability { list_changed: true }),
             inline_interaction: true,
+            extensions: ClientExtensions::default().with("com.example/x", Map::new()),
         };
-        let old = declare(all, Revision::V2024_11_05);
+        let old = declare(&all, Revision::V2024_11_05);
         assert_eq!((&old["sampling"], old.get("elicitation")), (&json!({}), None));
-        assert_eq!(declare(all, Revision::V2025_06_18)["elicitation"], json!({}));
-        let newest = declare(all, Revision::V2025_11_25).to_string();
+        assert_eq!(declare(&all, Revision::V2025_06_18)["elicitation"], json!({}));
+        let newest = declare(&all, Revision::V2025_11_25).to_string();
         assert_eq!(ClientCapabilities::from_raw(Raw::Json(&newest)).unwrap(), all);
-        assert_eq!(declare(all, Revision::V2026_07_28)["roots"], json!({}));
-        assert_eq!(declare(ClientCapabilities::default(), Revision::V2025_11_25), json!({}));
+        assert_eq!(declare(&all, Revision::V2026_07_28)["roots"], json!({}));
+        assert_eq!(declare(&ClientCapabilities::default(), Revision::V2025_11_25), json!({}));
     }
 }

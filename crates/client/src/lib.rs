@@ -29,6 +29,7 @@ pub use calls::prompts::{PromptOutcome, ReceivedMessage};
 pub use calls::request::{Request, RequestParams, RunningRequest};
 pub use calls::resources::{ReadContents, ReadOutcome};
 pub use calls::subscription::{ChangeFilter, ChangeStream, ServerChange};
+pub use calls::tasks::{DetachedCall, TaskRequestParams};
 pub use calls::tools::{CallToolParams, ToolOutcome};
 pub use client::{Client, ClientBuilder};
 pub use connection::handshake::ServerInfo;

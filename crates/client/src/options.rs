@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::{Implementation, LogLevel};
+use mcp_flow_proto::model::{ClientExtensions, Implementation, LogLevel};
 
 use crate::connection::signing::Signing;
 
@@ -13,6 +13,12 @@ use crate::connection::signing::Signing;
 pub struct ClientOptions {
     /// Name and version of the client, sent to the server.
     pub client: Implementation,
+    /// Extensions of the protocol that the client declares, besides those of its host. Defaults to
+    /// none.
+    pub extensions: ClientExtensions,
+    /// Maximum size of the results kept for as long as the server allows, in bytes; 0 keeps none.
+    /// Defaults to 8 MiB.
+    pub cache_bytes: usize,
     /// Protocol revisions to negotiate. Defaults to the newest that the server supports.
     pub revision: RevisionPolicy,
     /// Timeout for connecting, including the handshake. Defaults to 30 s.
@@ -22,7 +28,8 @@ pub struct ClientOptions {
     pub probe_timeout: Duration,
     /// Timeout for a response; each progress notification restarts it. Defaults to 60 s.
     pub request_timeout: Duration,
-    /// Timeout for a response regardless of progress. Defaults to one hour.
+    /// Timeout for a response regardless of progress, and for the task that a call continues as.
+    /// Defaults to one hour.
     pub total_timeout: Duration,
     /// Timeout for the host to answer a request of the server, such as an elicitation. Defaults to
     /// ten minutes.
@@ -33,10 +40,17 @@ pub struct ClientOptions {
     pub max_pages: usize,
     /// Maximum number of entries read of one list. Defaults to 100,000.
     pub max_entries: usize,
-    /// Maximum number of `input_required` results for one request. Defaults to 64.
+    /// Maximum number of times that one request, or the task it continues as, may ask for input.
+    /// Defaults to 64.
     pub max_rounds: usize,
+    /// Accept tasks as results of tool calls (2026-07-28), and follow them to their end. Defaults to
+    /// true.
+    pub tasks: bool,
     /// Maximum number of concurrent requests from the server; more are rejected. Defaults to 16.
     pub max_server_requests: usize,
+    /// Validate structured content of tools against their output schemas. Defaults to true. If the
+    /// tools have not been listed yet, the first call lists them.
+    pub validate_output: bool,
     /// Health checks by ping. Defaults to none.
     pub health: Option<Health>,
     /// Backoff between attempts to connect.
@@ -51,6 +65,8 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             client: Implementation::new("mcp-flow", env!("CARGO_PKG_VERSION")),
+            extensions: ClientExtensions::default(),
+            cache_bytes: 8 << 20,
             revision: RevisionPolicy::Any,
             connect_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(2),
@@ -61,7 +77,9 @@ impl Default for ClientOptions {
             max_pages: 1000,
             max_entries: 100_000,
             max_rounds: 64,
+            tasks: true,
             max_server_requests: 16,
+            validate_output: true,
             health: None,
             backoff: Backoff::default(),
             log_level: None,

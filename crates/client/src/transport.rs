@@ -4,6 +4,7 @@
 //! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the
 //! client knows nothing of pipes, sockets and streams.
 
+mod lookup;
 mod task;
 
 use std::any::Any;
@@ -22,6 +23,7 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncBufRead;
 use tokio_util::io::StreamReader;
 
+pub use lookup::lookup;
 pub use task::{Outbox, task_transport};
 
 use crate::connection::Connection;
@@ -121,6 +123,12 @@ pub trait Transport: Send + Sync + 'static {
         _content: &Value,
     ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
         None
+    }
+
+    /// Returns whether messages that belong to a request arrive on a stream of their own, so that it is
+    /// known which request a question of the server belongs to. Defaults to no.
+    fn attributes_messages(&self) -> bool {
+        false
     }
 
     /// The transport itself, for downcasting.
@@ -324,6 +332,16 @@ impl Inbox {
                 connection.close(error);
                 true
             }
+        }
+    }
+
+    /// Receives one message that arrived on the response stream of a request, so that requests of the
+    /// server among them reach the host of that request.
+    pub fn receive_during(&self, request: i64, frame: &[u8]) {
+        if let Some(connection) = self.connection.upgrade()
+            && let Some(message) = self.open(&connection, frame)
+        {
+            connection.receive_during(request, message);
         }
     }
 

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod caching;
 mod connections;
 mod hostile;
 mod literal;
+mod output;
 mod sessions;
 mod support;

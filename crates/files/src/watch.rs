@@ -116,7 +116,7 @@ impl Inbox {
             Ok(event) if event.need_rescan() => items.overflowed = true,
             Ok(event) => {
                 let Some(created_or_removed) = created_or_removed(event.kind) else { return };
-                if items.changed.len() >= MOST_CHANGES {
+                if items.changed.len() >= MAX_CHANGES {
                     items.overflowed = true;
                 } else {
                     for path in event.paths {
@@ -236,8 +236,8 @@ impl Thread {
     /// A directory that is watched from now on.
     fn directory(&mut self, folder: &Path) -> Result<&mut Directory, String> {
         if !self.directories.contains_key(folder) {
-            if self.directories.len() >= MOST_DIRECTORIES {
-                return Err(format!("{MOST_DIRECTORIES} directories are watched already"));
+            if self.directories.len() >= MAX_DIRECTORIES {
+                return Err(format!("{MAX_DIRECTORIES} directories are watched already"));
             }
             let watched = self.watcher.watch(folder, RecursiveMode::NonRecursive);
             watched.map_err(|error| error.to_string())?;
@@ -247,7 +247,7 @@ impl Thread {
 
     fn watch_lists(&mut self, folders: Vec<PathBuf>) {
         for folder in folders {
-            if self.listed >= MOST_LISTS {
+            if self.listed >= MAX_LISTS {
                 return;
             }
             match self.directory(&folder) {
@@ -291,13 +291,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Bounds queued changes; past it, everything is reported as changed.
-const MOST_CHANGES: usize = 64 * 1024;
+const MAX_CHANGES: usize = 64 * 1024;
 
 /// Bounds directories watched for subscriptions.
-const MOST_DIRECTORIES: usize = 32 * 1024;
+const MAX_DIRECTORIES: usize = 32 * 1024;
 
 /// Bounds directories watched for lists.
-const MOST_LISTS: usize = 1024;
+const MAX_LISTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {

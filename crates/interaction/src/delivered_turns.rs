@@ -4,7 +4,7 @@
 use hashbrown::HashMap;
 use mcp_flow_engine::{SeenTurn, SessionStatus, View};
 use mcp_flow_server::Context;
-use mcp_flow_server::connection::Moment;
+use mcp_flow_server::connection::SendPosition;
 use mcp_flow_session::SessionId;
 use parking_lot::Mutex;
 
@@ -19,26 +19,26 @@ pub(crate) struct DeliveredTurns {
 
 struct DeliveredTurn {
     turn: u32,
-    /// Moment at which it was queued, and the connection.
-    moment: Moment,
+    /// Position at which it was queued.
+    position: SendPosition,
 }
 
 impl Interaction {
     /// Records that the status of a session is about to be sent to a client.
-    pub(crate) fn record_delivered(&self, view: &View, moment: Moment) {
+    pub(crate) fn record_delivered(&self, view: &View, position: SendPosition) {
         let turn = match &view.status {
             SessionStatus::Waiting(open) => open.turn,
             // The end follows the last turn.
             SessionStatus::Ended(ended) => ended.turns,
             SessionStatus::Working(_) => return,
         };
-        self.record_delivered_turn(view.id, turn, moment);
+        self.record_delivered_turn(view.id, turn, position);
     }
 
     /// Records that a turn is about to be sent. Client-held sessions have the turn in their token.
-    pub(crate) fn record_delivered_turn(&self, id: SessionId, turn: u32, moment: Moment) {
+    pub(crate) fn record_delivered_turn(&self, id: SessionId, turn: u32, position: SendPosition) {
         if !self.inner.backend.is_client_held() {
-            self.inner.delivered.record(id, turn, moment);
+            self.inner.delivered.record(id, turn, position);
         }
     }
 
@@ -47,18 +47,18 @@ impl Interaction {
     pub(crate) fn seen_turn(&self, context: &Context, id: SessionId) -> Option<SeenTurn> {
         let received = context.received();
         let sessions = self.inner.delivered.sessions.lock();
-        let DeliveredTurn { turn, moment } = sessions.get(&id)?;
-        let turn = match received.is_before_sending(*moment) {
+        let DeliveredTurn { turn, position } = sessions.get(&id)?;
+        let turn = match received.is_before_sending(*position) {
             true => turn.checked_sub(1)?,
             false => *turn,
         };
-        let is_reliable = context.keeps_order() && received.is_of_same_connection(*moment);
+        let is_reliable = context.keeps_order() && received.is_of_same_connection(*position);
         Some(SeenTurn { turn, is_reliable })
     }
 }
 
 impl DeliveredTurns {
-    fn record(&self, id: SessionId, turn: u32, moment: Moment) {
+    fn record(&self, id: SessionId, turn: u32, position: SendPosition) {
         let mut sessions = self.sessions.lock();
         if sessions.get(&id).is_some_and(|delivered| delivered.turn >= turn) {
             return;
@@ -67,7 +67,7 @@ impl DeliveredTurns {
         if sessions.len() >= SESSION_LIMIT {
             sessions.clear();
         }
-        sessions.insert(id, DeliveredTurn { turn, moment });
+        sessions.insert(id, DeliveredTurn { turn, position });
     }
 }
 

@@ -1,14 +1,14 @@
 //! Delivery of questions and results to clients: pushed by requests, or inline in results.
 //!
 //! A task pushes what follows a reply, and ends then: a session that waits for an answer has no
-//! task.
+//! task, unless a timer of its flow may withdraw the question.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_flow_engine::{Notice, OpenQuestion, SessionStatus, View};
 use mcp_flow_server::Context;
-use mcp_flow_server::connection::Moment;
+use mcp_flow_server::connection::SendPosition;
 use mcp_flow_server::context::{Client, ClientError};
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, SessionEnded};
 use mcp_flow_session::prompt::FlowProgress;
@@ -46,6 +46,8 @@ impl Delivery {
 pub(crate) enum NextUp {
     /// A question, asked without further work.
     Asked(OpenQuestion),
+    /// A question that is in the reply, and may be withdrawn by a timer.
+    Shown(OpenQuestion),
     /// The flow is working, on its first question or a later one.
     Working { first: bool },
     /// The end.
@@ -101,32 +103,62 @@ struct Push {
 
 impl Push {
     async fn send(self, next: NextUp) {
-        match next {
-            NextUp::Asked(open) => self.ask(&open, Asking::Prompt).await,
-            NextUp::Ended(ended) => self.complete(&ended).await,
-            NextUp::Working { first } => {
-                let asking = if first { Asking::Prompt } else { Asking::Continue };
-                tokio::select! {
-                    () = self.follow(asking) => {}
-                    () = self.client.closed() => {}
+        let (mut next, mut asking) = (next, Asking::Prompt);
+        loop {
+            next = match next {
+                NextUp::Asked(open) => {
+                    self.ask(&open, asking).await;
+                    NextUp::Shown(open)
                 }
-            }
+                NextUp::Shown(open) => {
+                    if !self.is_withdrawn(&open).await {
+                        return;
+                    }
+                    NextUp::Working { first: false }
+                }
+                NextUp::Ended(ended) => return self.complete(&ended).await,
+                NextUp::Working { first } => {
+                    asking = if first { Asking::Prompt } else { Asking::Continue };
+                    let followed = tokio::select! {
+                        followed = self.follow() => followed,
+                        () = self.client.closed() => None,
+                    };
+                    match followed {
+                        Some(followed) => followed,
+                        None => return,
+                    }
+                }
+            };
+        }
+    }
+
+    /// Waits for the answer to a question, if a timer of its flow may withdraw it. Returns whether
+    /// it did.
+    async fn is_withdrawn(&self, open: &OpenQuestion) -> bool {
+        let engine = self.interaction.engine();
+        let view = engine.view(self.id, &self.owner).await;
+        if view.is_ok_and(|view| view.wakes.is_none()) {
+            return false;
+        }
+        tokio::select! {
+            is_withdrawn = engine.wait_withdrawn(self.id, &self.owner, open.number) => is_withdrawn,
+            () = self.client.closed() => false,
         }
     }
 
     /// Follows a working flow until it asks or ends.
-    async fn follow(&self, asking: Asking) {
+    async fn follow(&self) -> Option<NextUp> {
         let engine = self.interaction.engine();
         // Subscribed before the status is read, so that no notice is missed.
-        let Ok(mut notices) = engine.subscribe(self.id, &self.owner).await else { return };
+        let mut notices = engine.subscribe(self.id, &self.owner).await.ok()?;
         let mut sending: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
         let mut latest: Option<FlowProgress> = None;
         loop {
             match engine.view(self.id, &self.owner).await.map(|view| view.status) {
-                Ok(SessionStatus::Waiting(open)) => return self.ask(&open, asking).await,
-                Ok(SessionStatus::Ended(ended)) => return self.complete(&ended).await,
+                Ok(SessionStatus::Waiting(open)) => return Some(NextUp::Asked(open)),
+                Ok(SessionStatus::Ended(ended)) => return Some(NextUp::Ended(ended)),
                 Ok(SessionStatus::Working(_)) => {}
-                Err(_) => return,
+                Err(_) => return None,
             }
             // Until something other than progress happens. Only the latest progress is sent, when
             // the client has acknowledged the one before.
@@ -165,7 +197,8 @@ impl Push {
             Asking::Prompt => (PROMPT, wire::prompt_params(self.id, open)),
             Asking::Continue => (CONTINUE, wire::continue_params(self.id, open)),
         };
-        let queued = |moment| self.interaction.record_delivered_turn(self.id, open.turn, moment);
+        let queued =
+            |position| self.interaction.record_delivered_turn(self.id, open.turn, position);
         let sent = self.request(method, &params, queued).await;
         let Err(ClientError::TimedOut(limit)) = sent else { return };
         // An unreachable client may come back; a reachable one that does not acknowledge is stuck.
@@ -192,9 +225,10 @@ impl Push {
         if ended.finished_early {
             return;
         }
-        let queued = |moment| self.interaction.record_delivered_turn(self.id, ended.turns, moment);
+        let queued =
+            |position| self.interaction.record_delivered_turn(self.id, ended.turns, position);
         if let Ending::Expired(limit) = ended.ending {
-            queued(self.client.moment());
+            queued(self.client.send_position());
             return notify_expired(&self.client, self.id, ended.at, limit).await;
         }
         let Some(params) = wire::complete_params(self.id, ended) else { return };
@@ -202,12 +236,12 @@ impl Push {
     }
 
     /// Sends a request, after others have been answered if there are too many. Calls `queued` with
-    /// the moment from which the client can know of it.
+    /// the position from which the client can know of it.
     async fn request(
         &self,
         method: &str,
         params: &Value,
-        queued: impl Fn(Moment) + Send + Sync,
+        queued: impl Fn(SendPosition) + Send + Sync,
     ) -> Result<Value, ClientError> {
         loop {
             match self.client.request_observed(self.limit, method, params, &queued).await {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::{RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
+use mcp_flow_proto::error::{OVERLOADED, RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, Limit, SessionEnded};
 use mcp_flow_session::{State, StoreError};
 
@@ -170,6 +170,14 @@ fn general_error(error: &EngineError) -> RpcError {
             match error {
                 StoreError::Full => RpcError::internal().with("reason", "full").details(
                     "There is no room left to write to. Nothing was lost; try again later.",
+                ),
+                StoreError::Unavailable(_) => RpcError::new(OVERLOADED)
+                    .message("The session store cannot be reached")
+                    .with("reason", "store")
+                    .retry_after(Duration::from_secs(1))
+                    .details("Nothing acknowledged was lost. Try again."),
+                StoreError::Newer(_) => RpcError::internal().with("reason", "newer").details(
+                    "A newer version of the server has this session. Try again, or update this one.",
                 ),
                 StoreError::Damaged(_) => RpcError::internal()
                     .with("reason", "damaged")

@@ -9,15 +9,19 @@ use mcp_flow_engine::{ClientHeldSessions, Definition, Engine, EngineBuilder, Ses
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
-use mcp_flow_server::{BadTool, ConnectionEvent, ConnectionInfo, Context, ServerBuilder, Tool};
+use mcp_flow_server::{
+    AddToolsError, BadTool, ConnectionEvent, ConnectionInfo, Context, Server, ServerBuilder, Tool,
+};
 use mcp_flow_session::store::ReplayGuard;
 use mcp_flow_session::{MemoryStore, Owner, Store};
+use parking_lot::RwLock;
 use serde_json::{Map, Value, json};
 
 use crate::backend::SessionBackend;
 use crate::delivered_turns::DeliveredTurns;
 use crate::expiry::ExpiryClients;
-use crate::offer::{IntoFlows, OfferedFlow};
+use crate::offer::{Customize, IntoFlows, OfferedFlow};
+use crate::task::{self, TaskMode};
 use crate::tool::Unanswered;
 use crate::{methods, tool};
 
@@ -30,20 +34,32 @@ pub struct Interaction {
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) backend: SessionBackend,
-    pub(crate) flows: BTreeMap<String, Offered>,
+    flows: RwLock<BTreeMap<String, Arc<Offered>>>,
     pub(crate) is_enabled: bool,
     is_offline: bool,
     pub(crate) is_persistent: bool,
     pub(crate) timeouts: ResponseTimeouts,
+    /// Time after which a call continues as a task.
+    pub(crate) task_after: Duration,
     /// Inactivity timeout of flows called as tools.
     pub(crate) call_inactivity: Duration,
     pub(crate) expiry: ExpiryClients,
     pub(crate) delivered: DeliveredTurns,
 }
 
+impl Inner {
+    /// Returns the flow of this name, as it is offered.
+    pub(crate) fn offered(&self, name: &str) -> Option<Arc<Offered>> {
+        self.flows.read().get(name).cloned()
+    }
+}
+
 /// A flow as it is offered, beside its definition in the engine.
 pub(crate) struct Offered {
     pub(crate) asks_after_start: bool,
+    pub(crate) task: TaskMode,
+    /// Set if its data is the output of a tool.
+    pub(crate) is_tool: bool,
     /// Keys of the listed questions.
     keys: Vec<String>,
     /// Parts of its tool.
@@ -51,6 +67,20 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
+    /// Splits a flow into its definition for the engine, and what else is offered.
+    fn of(flow: OfferedFlow) -> (Definition, Self) {
+        let schema = flow.input_schema();
+        let OfferedFlow { definition, asks_after_start, keys, task, is_tool, .. } = flow;
+        let (title, description, customize) = (flow.title, flow.description, flow.customize);
+        let tool = ToolParts { title, description, schema, customize };
+        (definition, Self { asks_after_start, task, is_tool, keys, tool })
+    }
+
+    /// Returns the kind of permission that its callers need.
+    pub(crate) fn kind(&self) -> PermissionKind {
+        if self.is_tool { PermissionKind::Tool } else { PermissionKind::Flow }
+    }
+
     /// Returns the listed questions that nothing was given for. The flow decides which it asks.
     pub(crate) fn unanswered<'a>(
         &'a self,
@@ -68,11 +98,11 @@ impl Offered {
     }
 }
 
-#[derive(Clone)]
 struct ToolParts {
     title: Option<String>,
     description: Option<String>,
     schema: Value,
+    customize: Customize,
 }
 
 /// Time a request waits for a working flow before it is answered without the next question.
@@ -95,6 +125,7 @@ impl Interaction {
             is_offline: false,
             is_persistent: false,
             timeouts: ResponseTimeouts { start: START_TIMEOUT, poll: POLL_TIMEOUT },
+            task_after: TASK_AFTER,
             call_inactivity: CALL_INACTIVITY,
         }
     }
@@ -110,7 +141,7 @@ impl Interaction {
     /// before.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let engine = self.engine().clone();
-        let server = methods::add_to(self, server)
+        let server = task::add_to(self, methods::add_to(self, server))
             .declare("interaction", EXTENSION, self.capabilities())
             .tools(self.tools());
         if !self.inner.is_enabled || self.inner.is_offline {
@@ -122,6 +153,23 @@ impl Interaction {
             }
             Ok(())
         })
+    }
+
+    /// Adds a flow while the server runs, which must be the one of these flows.
+    pub fn add_flow(&self, server: &Server, flow: OfferedFlow) -> Result<(), AddToolsError> {
+        let (definition, offered) = Offered::of(flow);
+        let name = definition.name().to_owned();
+        server.add_tools(self.tool(&name, &offered))?;
+        self.inner.flows.write().insert(name, Arc::new(offered));
+        self.engine().add_flow(definition);
+        Ok(())
+    }
+
+    /// Removes a flow while the server runs; its sessions continue. Returns whether it existed.
+    pub fn remove_flow(&self, server: &Server, name: &str) -> bool {
+        self.engine().remove_flow(name);
+        let existed = self.inner.flows.write().remove(name).is_some();
+        existed && server.remove_tool(name)
     }
 
     /// Returns the declared capabilities (INT-091).
@@ -141,16 +189,17 @@ impl Interaction {
     }
 
     fn tools(&self) -> Vec<Result<Tool, BadTool>> {
-        let flows = self.inner.flows.iter();
-        flows.map(|(name, offered)| self.tool(name, &offered.tool)).collect()
+        let flows = self.inner.flows.read();
+        flows.iter().map(|(name, offered)| self.tool(name, offered)).collect()
     }
 
-    fn tool(&self, name: &str, parts: &ToolParts) -> Result<Tool, BadTool> {
+    fn tool(&self, name: &str, offered: &Offered) -> Result<Tool, BadTool> {
+        let parts = &offered.tool;
         let mut builder = Tool::builder(name).derived_schema(parts.schema.clone());
-        if self.inner.is_enabled {
+        if self.inner.is_enabled && !offered.is_tool {
             builder = builder.meta("interactive", true);
         }
-        builder = builder.granted_as(PermissionKind::Flow);
+        builder = builder.granted_as(offered.kind());
         if let Some(title) = &parts.title {
             builder = builder.title(title);
         }
@@ -158,7 +207,7 @@ impl Interaction {
             builder = builder.description(description);
         }
         let (interaction, flow) = (self.clone(), name.to_owned());
-        builder.handler(move |context: Context, arguments| {
+        parts.customize.apply(builder).handler(move |context: Context, arguments| {
             tool::call(interaction.clone(), flow.clone(), context, arguments)
         })
     }
@@ -166,7 +215,7 @@ impl Interaction {
 
 impl fmt::Debug for Interaction {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.inner.flows.keys().collect();
+        let names: Vec<_> = self.inner.flows.read().keys().cloned().collect();
         formatter.debug_struct("Interaction").field("flows", &names).finish_non_exhaustive()
     }
 }
@@ -200,6 +249,7 @@ pub struct InteractionBuilder {
     is_offline: bool,
     is_persistent: bool,
     timeouts: ResponseTimeouts,
+    task_after: Duration,
     call_inactivity: Duration,
 }
 
@@ -256,6 +306,13 @@ impl InteractionBuilder {
         self
     }
 
+    /// Sets how long a call waits for a working flow before it continues as a task, with
+    /// [`TaskMode::Auto`]. Defaults to 1 s.
+    pub fn task_after(mut self, duration: Duration) -> Self {
+        self.task_after = duration;
+        self
+    }
+
     /// Sets the inactivity timeout of flows called as tools that set none themselves. Defaults to a
     /// day: unlike `interaction.start` (INT-022), `tools/call` has no timeout that clients know.
     pub fn call_inactivity(mut self, duration: Duration) -> Self {
@@ -286,12 +343,9 @@ impl InteractionBuilder {
         }
         let mut flows = BTreeMap::new();
         for flow in self.flows {
-            let schema = flow.input_schema();
-            let tool = ToolParts { title: flow.title, description: flow.description, schema };
-            let (asks_after_start, keys) = (flow.asks_after_start, flow.keys);
-            let offered = Offered { asks_after_start, keys, tool };
-            flows.insert(flow.definition.name().to_owned(), offered);
-            engine = engine.flow(flow.definition);
+            let (definition, offered) = Offered::of(flow);
+            flows.insert(definition.name().to_owned(), Arc::new(offered));
+            engine = engine.flow(definition);
         }
         let engine = engine.build();
         let backend = match self.client_held {
@@ -306,12 +360,13 @@ impl InteractionBuilder {
         };
         let inner = Inner {
             engine,
-            flows,
+            flows: RwLock::new(flows),
             is_enabled: self.is_enabled,
             is_offline: self.is_offline,
             is_persistent: self.is_persistent,
             backend,
             timeouts: self.timeouts,
+            task_after: self.task_after,
             call_inactivity: self.call_inactivity,
             expiry: ExpiryClients::default(),
             delivered: DeliveredTurns::default(),
@@ -338,4 +393,5 @@ const EXTENSION: &str = "io.mcp-flow/interaction";
 
 const START_TIMEOUT: Duration = Duration::from_millis(100);
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
+const TASK_AFTER: Duration = Duration::from_secs(1);
 const CALL_INACTIVITY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -5,6 +5,7 @@
 //! - `tools/call`: every flow is a tool as well (`tool`). Clients with elicitation are asked by
 //!   `elicitation/create`, those of 2026-07-28 by `input_required`; all others send every value as
 //!   an argument, and get an error with the missing ones.
+//! - `tasks/*`: a call of `tools/call` that takes long continues as a task (`task`).
 //!
 //! Sessions are stored by the server, or held by clients in tokens (`backend`).
 //!
@@ -36,9 +37,11 @@ mod fields;
 mod interaction;
 mod methods;
 mod offer;
+mod task;
 mod tool;
 mod wire;
 
 pub use interaction::{Interaction, InteractionBuilder, ServeFlows};
 pub use offer::{IntoFlows, OfferedFlow};
+pub use task::TaskMode;
 pub use wire::listed as describe_session;

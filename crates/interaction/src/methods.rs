@@ -4,6 +4,7 @@
 //! ones every result has a fresh `sessionToken` and contains what is next: a pushed question could
 //! not be answered without a token (INT-128 to INT-133).
 
+mod history;
 mod session;
 mod start;
 
@@ -49,16 +50,18 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
     let server = method(server, interaction, "interaction.getState", get_state);
+    let server = method(server, interaction, "interaction.getHistory", history::get_history);
     method(server, interaction, "interaction.list", list)
 }
 
-const METHODS: [&str; 7] = [
+const METHODS: [&str; 8] = [
     "interaction.start",
     "interaction.respond",
     "interaction.continue",
     "interaction.complete",
     "interaction.cancel",
     "interaction.getState",
+    "interaction.getHistory",
     "interaction.list",
 ];
 
@@ -104,7 +107,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
         let (result, view) = (validation?, replied.view());
         // The reply tells of the end; a question is sent separately.
         if let SessionStatus::Ended(_) = view.status {
-            interaction.record_delivered(view, context.client().moment());
+            interaction.record_delivered(view, context.client().send_position());
         }
         interaction.deliver(&context, view, NextUp::of(view, false));
         return reply(&context, result);
@@ -116,7 +119,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     }
     let view = waited.as_ref().unwrap_or(replied.view());
     check_not_timed_out(view)?;
-    interaction.record_delivered(view, context.client().moment());
+    interaction.record_delivered(view, context.client().send_position());
     let is_accepted = matches!(replied, AnswerReply::Accepted(_) | AnswerReply::Repeated(_));
     let Some(token) = session.token() else {
         if is_accepted {
@@ -173,7 +176,7 @@ async fn continue_session(
     let timeout = interaction.inner.timeouts.poll.min(call_timeout(&context));
     let view = backend.wait(&requested.session, &owner(&context), timeout).await;
     let view = view.and_then(check_not_aborted).map_err(|error| requested.error(&error))?;
-    interaction.record_delivered(&view, context.client().moment());
+    interaction.record_delivered(&view, context.client().send_position());
     let result = json!({"state": view.state.name(), "next": wire::next(&view)});
     reply_with(&context, result, &requested.session)
 }
@@ -227,11 +230,11 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     let session = session.map_err(|error| requested.error(&error))?;
     let turn = match &session.ended {
         Some(ended) => Some(ended.turns),
-        None => session.open.as_ref().and_then(|_| u32::try_from(session.history.len()).ok()),
+        None => session.open.as_ref().map(|_| session.turn()),
     };
     let id = requested.id()?;
     if let Some(turn) = turn {
-        interaction.record_delivered_turn(id, turn, context.client().moment());
+        interaction.record_delivered_turn(id, turn, context.client().send_position());
     }
     reply_with(&context, wire::state(id, &session), &requested.session)
 }

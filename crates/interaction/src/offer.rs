@@ -1,13 +1,20 @@
 //! Flows as they are offered to clients.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Definition, Flow, FlowResult};
+use mcp_flow_server::IntoToolOutput;
+use mcp_flow_server::tool::ToolBuilder;
 use mcp_flow_session::Question;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use crate::task::TaskMode;
+use crate::tool::output;
 
 /// A flow as it is offered: as a tool with arguments, and by `interaction.start`.
 ///
@@ -39,7 +46,30 @@ pub struct OfferedFlow {
     /// Keys of the listed questions.
     pub(crate) keys: Vec<String>,
     pub(crate) asks_after_start: bool,
+    pub(crate) task: TaskMode,
+    /// Set if its data is the output of a tool.
+    pub(crate) is_tool: bool,
+    pub(crate) customize: Customize,
     refuses_unknown: bool,
+}
+
+/// Change to the tool of a flow.
+#[derive(Clone, Default)]
+pub(crate) struct Customize(Option<Arc<dyn Fn(ToolBuilder) -> ToolBuilder + Send + Sync>>);
+
+impl Customize {
+    pub(crate) fn apply(&self, tool: ToolBuilder) -> ToolBuilder {
+        match &self.0 {
+            Some(change) => change(tool),
+            None => tool,
+        }
+    }
+}
+
+impl fmt::Debug for Customize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Customize({})", self.0.is_some())
+    }
 }
 
 impl OfferedFlow {
@@ -59,8 +89,78 @@ impl OfferedFlow {
             schema: Map::new(),
             keys: Vec::new(),
             asks_after_start: false,
+            task: TaskMode::default(),
+            is_tool: false,
+            customize: Customize::default(),
             refuses_unknown: false,
         }
+    }
+
+    /// Offers a tool as a flow of one step, so that its calls can continue as tasks. A tool that is
+    /// interrupted runs again from the top.
+    pub fn tool<P, O, F, R>(name: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        O: IntoToolOutput,
+        F: Fn(P) -> R + Send + Sync + 'static,
+        R: Future<Output = O> + Send + 'static,
+    {
+        let run = move |flow: Flow, params: P| {
+            let called = function(params);
+            async move {
+                let output = flow.step("call", || async move {
+                    Ok::<_, String>(output::stored(&called.await.into_tool_output()))
+                });
+                output.await
+            }
+        };
+        Self::new(name, run).into_tool::<P, O>()
+    }
+
+    /// Offers a [`tool`](Self::tool) whose function may block its thread.
+    pub fn blocking_tool<P, O, F>(name: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        O: IntoToolOutput,
+        F: Fn(P) -> O + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        let run = move |flow: Flow, params: P| {
+            let function = Arc::clone(&function);
+            async move {
+                let output = flow.blocking_step("call", move || {
+                    Ok::<_, String>(output::stored(&function(params).into_tool_output()))
+                });
+                output.await
+            }
+        };
+        Self::new(name, run).into_tool::<P, O>()
+    }
+
+    fn into_tool<P: JsonSchema, O: IntoToolOutput>(self) -> Self {
+        let schema = mcp_flow_server::tool::argument_schema::<P>();
+        let refuses_unknown = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        let offered = Self { is_tool: true, refuses_unknown, ..self.params::<P>() };
+        match O::output_schema() {
+            Some(schema) => offered.customize(move |tool| tool.output_schema(schema.clone())),
+            None => offered,
+        }
+    }
+
+    /// Changes the tool that the flow is offered as, such as its annotations.
+    pub fn customize(
+        mut self,
+        change: impl Fn(ToolBuilder) -> ToolBuilder + Send + Sync + 'static,
+    ) -> Self {
+        let earlier = self.customize;
+        self.customize = Customize(Some(Arc::new(move |tool| change(earlier.apply(tool)))));
+        self
+    }
+
+    /// Sets which calls continue as tasks. Defaults to [`TaskMode::Auto`].
+    pub fn task(mut self, mode: TaskMode) -> Self {
+        self.task = mode;
+        self
     }
 
     /// Sets the description.
@@ -93,6 +193,24 @@ impl OfferedFlow {
             }
         }
         self
+    }
+
+    /// Lists the arguments of this JSON Schema of an object.
+    pub fn arguments(mut self, schema: Map<String, Value>) -> Self {
+        let keys = self.schema.remove("properties");
+        self.schema = schema;
+        self.schema.remove("additionalProperties");
+        if let Some(Value::Object(keys)) = keys {
+            for (key, schema) in keys {
+                self = self.key(key, schema);
+            }
+        }
+        self
+    }
+
+    /// Returns the definition for an engine.
+    pub fn into_definition(self) -> Definition {
+        self.definition
     }
 
     /// Lists the key of a question as an optional argument, with the JSON Schema of its value. A

@@ -1,15 +1,19 @@
 //! Flows called by `tools/call`: in rounds, by elicitation, or with arguments only (C-06, INT-100).
 
-mod form;
-mod output;
+pub(crate) mod form;
+pub(crate) mod output;
 mod rounds;
+
+use std::time::Duration;
 
 use mcp_flow_engine::{
     AnswerReply, AnswerRequest, Engine, EngineError, Notice, OpenQuestion, SessionStatus,
     StartRequest, View,
 };
 use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
-use mcp_flow_proto::model::{ElicitAction, ElicitResult};
+use mcp_flow_proto::model::{
+    CreateTaskResult, DetailedTask, ElicitAction, ElicitResult, TASKS_EXTENSION,
+};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::input::InputRequired;
@@ -17,9 +21,11 @@ use mcp_flow_server::tool::{Violation as Argument, reject_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use mcp_flow_session::{InvalidAnswer, Owner, SessionId};
 use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
 
 use crate::fault::{engine_error, not_started};
 use crate::interaction::{Interaction, owner};
+use crate::task::TaskMode;
 use form::Form;
 pub(crate) use output::Unanswered;
 
@@ -31,15 +37,28 @@ pub(crate) async fn call(
     context: Context,
     arguments: Map<String, Value>,
 ) -> CallResult {
+    let mode = interaction.inner.offered(&flow).map_or(TaskMode::Never, |flow| flow.task);
+    if mode == TaskMode::Required
+        && interaction.offers_tasks()
+        && let Err(error) = context.require_client_extension(TASKS_EXTENSION)
+    {
+        return error.into();
+    }
+    // Without support the call runs to its end.
+    let task = if interaction.takes_task(&context) { mode } else { TaskMode::Never };
     let call = Call {
         interaction: interaction.clone(),
         engine: interaction.engine().clone(),
         owner: owner(&context),
+        task,
         arguments,
         flow,
         context,
     };
     call.engine.start_maintenance();
+    if call.task == TaskMode::Always {
+        return call.as_task().await.unwrap_or_else(|error| error);
+    }
     let called = match (call.context.takes_rounds(), call.can_show_forms()) {
         (true, true) => call.by_rounds().await,
         (false, true) => call.by_elicitation().await,
@@ -52,6 +71,8 @@ pub(crate) async fn call(
 pub(crate) enum CallResult {
     Done(Box<ToolOutput>),
     Asks(InputRequired),
+    /// The call continues as a task.
+    Task(Box<DetailedTask>),
     Refused(RpcError),
     /// An argument violates the rules of its question.
     InvalidArgument(Argument),
@@ -62,6 +83,7 @@ impl IntoToolOutput for CallResult {
         match self {
             Self::Done(output) => *output,
             Self::Asks(asks) => asks.into_tool_output(),
+            Self::Task(task) => ToolOutput::text(format!("Task {}", task.task_id)),
             Self::Refused(error) => ToolOutput::failure(format!("{error:?}")),
             Self::InvalidArgument(argument) => ToolOutput::failure(argument.sentence),
         }
@@ -71,6 +93,7 @@ impl IntoToolOutput for CallResult {
         match self {
             Self::Done(output) => context.reply_output(&output),
             Self::Asks(asks) => asks.reply(context),
+            Self::Task(task) => context.reply(&CreateTaskResult::from(&*task)),
             Self::Refused(error) => Err(error),
             Self::InvalidArgument(argument) => reject_arguments(context, &[argument]),
         }
@@ -97,10 +120,12 @@ struct Call {
     arguments: Map<String, Value>,
     flow: String,
     context: Context,
+    /// Mode for tasks; [`TaskMode::Never`] if the client does not support them.
+    task: TaskMode,
 }
 
 /// Answer of a user to a form.
-enum FormAnswer {
+pub(crate) enum FormAnswer {
     /// A value, not yet validated.
     Value(Value),
     /// The user declined to answer.
@@ -117,23 +142,74 @@ impl Call {
         self.interaction.inner.is_enabled
     }
 
+    /// Continues as a task at once.
+    async fn as_task(&self) -> Result<CallResult, CallResult> {
+        let view = self.start().await?;
+        Ok(self.task_result(&view))
+    }
+
+    /// Returns the result of a call whose flow is still working: the task, if it may be one.
+    fn still_working(&self, view: &View) -> Result<CallResult, CallResult> {
+        match self.task_after() {
+            Some(_) => Ok(self.task_result(view)),
+            None => match view.wakes {
+                Some(wakes) => Ok(output::asleep(&self.flow, view.id, wakes).into()),
+                None => Err(RpcError::internal().into()),
+            },
+        }
+    }
+
+    /// Waits until the flow withdraws a question. Never if it is answered, or has no timer.
+    async fn is_withdrawn(&self, view: &View, open: &OpenQuestion) -> bool {
+        view.wakes.is_some() && self.engine.wait_withdrawn(view.id, &self.owner, open.number).await
+    }
+
+    async fn view(&self, id: SessionId) -> Result<View, RpcError> {
+        let view = self.engine.view(id, &self.owner).await;
+        view.map_err(|error| engine_error(&id.to_string(), &error))
+    }
+
+    fn task_result(&self, view: &View) -> CallResult {
+        CallResult::Task(Box::new(self.interaction.task_without_payload(view)))
+    }
+
+    /// Returns how long to wait for a working flow before the call becomes a task.
+    fn task_after(&self) -> Option<Duration> {
+        match self.task {
+            TaskMode::Never => None,
+            TaskMode::Auto => Some(self.interaction.inner.task_after),
+            TaskMode::Always | TaskMode::Required => Some(Duration::ZERO),
+        }
+    }
+
     /// Asks by `elicitation/create` while the call waits.
     async fn by_elicitation(&self) -> Result<CallResult, CallResult> {
         let mut view = self.start().await?;
         let unfinished = self.cancel_on_drop(view.id);
         let output = loop {
-            let open = match self.settled(view).await?.status {
-                SessionStatus::Ended(ended) => break output::of(&ended),
-                SessionStatus::Waiting(open) => open,
-                SessionStatus::Working(_) => return Err(RpcError::internal().into()),
+            let settled = self.settled(view).await?;
+            let open = match &settled.status {
+                SessionStatus::Ended(ended) => break self.interaction.output_of(ended),
+                SessionStatus::Waiting(open) => open.clone(),
+                SessionStatus::Working(_) => {
+                    unfinished.disarm();
+                    return self.still_working(&settled);
+                }
             };
-            match self.ask_by_form(&open).await? {
+            let asked = tokio::select! {
+                asked = self.ask_by_form(&open) => asked?,
+                true = self.is_withdrawn(&settled, &open) => {
+                    view = self.view(unfinished.id).await?;
+                    continue;
+                }
+            };
+            match asked {
                 Ok(FormAnswer::Value(value)) => {
                     let response = AnswerRequest::from(value).for_turn(open.turn);
                     view = self.answer(unfinished.id, response).await?.view().clone();
                 }
                 Ok(FormAnswer::Declined) => {
-                    unfinished.end(DECLINED).await;
+                    unfinished.end(&output::declined_reason(&open.key)).await;
                     return Ok(output::declined(&open.key).into());
                 }
                 Err(failed) => {
@@ -169,18 +245,19 @@ impl Call {
     async fn with_arguments_only(&self) -> Result<CallResult, CallResult> {
         let view = self.start().await?;
         let unfinished = self.cancel_on_drop(view.id);
-        match self.settled(view).await?.status {
+        let view = self.settled(view).await?;
+        match view.status {
             SessionStatus::Ended(ended) => {
                 unfinished.disarm();
-                Ok(output::of(&ended).into())
+                Ok(self.interaction.output_of(&ended).into())
             }
             SessionStatus::Waiting(open) => {
                 unfinished.end("a value was missing").await;
-                let offered = self.interaction.inner.flows.get(&self.flow);
+                let offered = self.interaction.inner.offered(&self.flow);
                 let definition = self.engine.flow(&self.flow);
                 let unanswered = offered
-                    .into_iter()
-                    .flat_map(|flow| flow.unanswered(definition, &self.arguments));
+                    .iter()
+                    .flat_map(|flow| flow.unanswered(definition.as_deref(), &self.arguments));
                 let others: Vec<_> = unanswered.filter(|other| other.key != open.key).collect();
                 let missing = output::missing(&self.flow, &self.arguments, &open, &others);
                 if !self.may_ask() || !self.context.takes_rounds() {
@@ -193,7 +270,11 @@ impl Call {
                 let error = error.message("The server needs the client to declare elicitation");
                 Err(error.with("requiredCapabilities", needed).into())
             }
-            SessionStatus::Working(_) => Err(RpcError::internal().into()),
+            SessionStatus::Working(_) => {
+                let result = self.still_working(&view)?;
+                unfinished.disarm();
+                Ok(result)
+            }
         }
     }
 
@@ -202,9 +283,14 @@ impl Call {
     }
 
     fn start_request(&self) -> StartRequest {
-        StartRequest::new(self.flow.as_str(), self.owner.clone())
+        let start = StartRequest::new(self.flow.as_str(), self.owner.clone())
             .params(self.arguments.clone())
-            .default_inactivity(self.interaction.inner.call_inactivity)
+            .default_inactivity(self.interaction.inner.call_inactivity);
+        match self.task {
+            TaskMode::Never => start,
+            // It may become a task, whose result is polled.
+            _ => start.retention(TASK_RETENTION),
+        }
     }
 
     /// The error of a start. Values given upfront are arguments, and rejected like those (C-31).
@@ -232,24 +318,40 @@ impl Call {
         replied.map_err(|error| engine_error(&id.to_string(), &error))
     }
 
-    /// Waits until the flow asks or ends, and forwards its progress.
+    /// Waits until the flow asks or ends, and forwards its progress. A call that may become a task
+    /// waits only so long.
     async fn settled(&self, view: View) -> Result<View, RpcError> {
         if !matches!(view.status, SessionStatus::Working(_)) {
             return Ok(view);
         }
         let id = view.id;
         let failed = |error| engine_error(&id.to_string(), &error);
+        let until = self.task_after().map(|wait| Instant::now() + wait);
         let mut notices = self.engine.subscribe(id, &self.owner).await.map_err(failed)?;
         loop {
             let view = self.engine.view(id, &self.owner).await.map_err(failed)?;
-            if !matches!(view.status, SessionStatus::Working(_)) {
+            if !matches!(view.status, SessionStatus::Working(_)) || self.sleeps_long(&view) {
                 return Ok(view);
             }
-            while let Some(Notice::Progress(progress)) = notices.next().await {
+            loop {
+                let notice = match until {
+                    None => notices.next().await,
+                    Some(until) => match timeout_at(until, notices.next()).await {
+                        Ok(notice) => notice,
+                        Err(_) => return self.engine.view(id, &self.owner).await.map_err(failed),
+                    },
+                };
+                let Some(Notice::Progress(progress)) = notice else { break };
                 let message = progress.message.as_deref();
                 self.context.progress(progress.current, Some(progress.total), message);
             }
         }
+    }
+
+    /// Returns whether a flow sleeps for longer than its call should stay open.
+    fn sleeps_long(&self, view: &View) -> bool {
+        let wakes = view.wakes.filter(|_| view.is_asleep());
+        wakes.is_some_and(|wakes| wakes > self.engine.now().after(CALL_SLEEP))
     }
 
     /// Cancels the session if the call ends before it, since no client knows its id.
@@ -295,7 +397,7 @@ impl Drop for CancelOnDrop {
 
 impl Form {
     /// Converts the result of elicitation to an answer.
-    fn answer(&self, result: ElicitResult) -> FormAnswer {
+    pub(crate) fn answer(&self, result: ElicitResult) -> FormAnswer {
         match result.action {
             ElicitAction::Accept => {
                 FormAnswer::Value(self.value(result.content.unwrap_or_default()))
@@ -304,6 +406,12 @@ impl Form {
         }
     }
 }
+
+/// Longest sleep of a flow during which its call stays open.
+const CALL_SLEEP: Duration = Duration::from_secs(30);
+
+/// Time for which the result of a call that may be a task can be polled.
+const TASK_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// The message of a question, after the violation by the last answer.
 fn message_with_violation(message: &str, violation: Option<&InvalidAnswer>) -> String {
@@ -315,6 +423,3 @@ fn message_with_violation(message: &str, violation: Option<&InvalidAnswer>) -> S
         }
     }
 }
-
-/// Reason of cancelling a session whose question was declined.
-const DECLINED: &str = "the user declined to answer";

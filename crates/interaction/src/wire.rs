@@ -163,7 +163,11 @@ pub(crate) fn next(view: &View) -> Value {
             with_progress(json!({"prompt": prompt(open)}), open.progress.as_ref())
         }
         SessionStatus::Working(progress) => {
-            with_progress(json!({"pending": true}), progress.as_ref())
+            let mut pending = json!({"pending": true});
+            if let Some(wakes) = view.wakes {
+                pending["wakesAt"] = wakes.as_millis().into();
+            }
+            with_progress(pending, progress.as_ref())
         }
         SessionStatus::Ended(ended) => match completion(ended) {
             Some(complete) => json!({"complete": complete}),
@@ -207,12 +211,11 @@ pub(crate) fn rejection(violation: &InvalidAnswer) -> Value {
 
 /// Encodes the state of a session (INT-056 to INT-060); of one that has ended, its tombstone.
 pub(crate) fn state(id: SessionId, session: &Session) -> Value {
-    let history: Vec<_> =
-        session.history.iter().enumerate().map(|(number, turn)| past(number, turn)).collect();
-    let current = session.open.as_ref().map(|open| {
-        let turn = u32::try_from(session.history.len()).unwrap_or(u32::MAX);
-        question(&open.key, turn, &open.prompt, session.violation.as_ref())
-    });
+    let history: Vec<_> = session.history.iter().map(past).collect();
+    let current = session
+        .open
+        .as_ref()
+        .map(|open| question(&open.key, session.turn(), &open.prompt, session.violation.as_ref()));
     let mut value = json!({
         "sessionId": id,
         "state": session.state.name(),
@@ -228,15 +231,15 @@ pub(crate) fn state(id: SessionId, session: &Session) -> Value {
     value
 }
 
-fn past(number: usize, turn: &AnsweredTurn) -> Value {
-    let AnsweredTurn { asked, answered } = turn;
+fn past(turn: &AnsweredTurn) -> Value {
+    let AnsweredTurn { turn, asked, answered, .. } = turn;
     let at = answered.timestamp.unwrap_or(answered.at);
     let mut response = json!({"value": answered.value, "timestamp": at});
     if !answered.metadata.is_empty() {
         response["metadata"] = Value::Object(answered.metadata.clone());
     }
     json!({
-        "turnId": number,
+        "turnId": turn,
         "key": asked.key,
         "prompt": to_value(&*asked.prompt),
         "response": response,
@@ -257,6 +260,9 @@ fn metadata(session: &Session) -> Map<String, Value> {
         None => {
             if let Some(deadline) = session.deadline() {
                 put("expiresAt", deadline.as_millis().into());
+            }
+            if let Some(wakes) = session.wakes() {
+                put("wakesAt", wakes.as_millis().into());
             }
         }
     }
@@ -298,6 +304,9 @@ pub fn listed(listed: &mcp_flow_session::store::Listed) -> Value {
     });
     if let Some(deadline) = summary.deadline.filter(|_| !State::is_final(summary.state)) {
         value["expiresAt"] = deadline.as_millis().into();
+    }
+    if let Some(wakes) = summary.wakes {
+        value["wakesAt"] = wakes.as_millis().into();
     }
     value
 }

@@ -4,4 +4,6 @@
 
 mod documentation;
 mod sessions;
+mod tasks;
 mod timeouts;
+mod timers;

@@ -364,7 +364,7 @@ pub(crate) fn keys() -> KeyRing {
 
 /// Clock that is set by the test.
 #[derive(Debug, Default)]
-pub(crate) struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock(pub(crate) AtomicU64);
 
 impl ManualClock {
     pub(crate) fn at(millis: u64) -> Self {

@@ -1,4 +1,4 @@
-//! Access policy of transports on the web: host and origin checks, and bearer tokens where required
+//! Access policy of transports on the web: host and origin checks, and tokens where required
 //! (MCP-049).
 
 use std::sync::Arc;
@@ -6,9 +6,11 @@ use std::sync::Arc;
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 
-use crate::identity::{Principal, TokenRejected, TokenRequirements, Verifier};
+use crate::identity::{
+    Principal, ProofContext, ProofRejected, TokenRejected, TokenRequirements, Verifier,
+};
 
-/// The checks every web request passes: host, origin, bearer token.
+/// The checks every web request passes: host, origin, token, proof of possession.
 #[derive(Debug)]
 pub struct AccessPolicy {
     /// Accepted values of `Host`; empty accepts all.
@@ -29,6 +31,28 @@ pub enum RequestOrigin {
     Listed,
 }
 
+/// The credentials of a request, and what a proof of possession must match.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    /// `Authorization` header; empty if there is more than one.
+    pub authorization: Option<&'a str>,
+    /// `DPoP` header; empty if there is more than one.
+    pub proof: Option<&'a str>,
+    /// HTTP method.
+    pub method: &'a str,
+    /// Computes the URL of the request as the client knows it, without its query.
+    pub url: &'a (dyn Fn() -> Option<String> + Sync),
+}
+
+/// An accepted request.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    /// The caller.
+    pub principal: Principal,
+    /// Nonce for the client's next proof, if it should change.
+    pub next_nonce: Option<String>,
+}
+
 /// Rejection of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessDenied {
@@ -36,6 +60,8 @@ pub enum AccessDenied {
     Forbidden(RpcError),
     /// The token is missing or invalid; the flag says whether credentials were sent.
     Unauthorized(RpcError, bool),
+    /// The token is valid, and the proof of possession of its key is missing or invalid.
+    InvalidProof(RpcError, ProofRejected),
     /// The token is valid but lacks these scopes.
     Insufficient(RpcError, Vec<String>),
     /// The token cannot be verified at the moment.
@@ -68,7 +94,7 @@ impl AccessPolicy {
         let host = host.ok_or_else(|| forbidden("the request does not name a host"))?;
         if !self.hosts.is_empty() && !self.hosts.iter().any(|known| is_name_of(host, known)) {
             return Err(forbidden(&format!(
-                "this server does not answer to the host {host:?}; use localhost, or name the \
+                "this server does not accept the host {host:?}; use localhost, or allow the \
                  host when starting the server"
             )));
         }
@@ -80,29 +106,77 @@ impl AccessPolicy {
             return Ok(RequestOrigin::Own);
         }
         Err(forbidden(
-            "pages of another origin may not speak to this server, unless it is started with \
+            "this server does not accept requests from other origins, unless it is started with \
              --allow-origin and theirs",
         ))
     }
 
-    /// Authenticates a request by its `Authorization` header.
+    /// Authenticates a request: verifies its token, and that a bound token comes with a proof of
+    /// possession of its key.
     pub async fn authenticate(
         &self,
-        authorization: Option<&str>,
-    ) -> Result<Principal, AccessDenied> {
-        let Some(verifier) = &self.verifier else { return Ok(self.local.clone()) };
-        let Some(token) = authorization.and_then(token) else {
-            let error = denial("This server needs a token: send Authorization: Bearer TOKEN.");
-            return Err(AccessDenied::Unauthorized(error, authorization.is_some()));
+        credentials: &Credentials<'_>,
+    ) -> Result<Authenticated, AccessDenied> {
+        let Some(verifier) = &self.verifier else {
+            return Ok(Authenticated { principal: self.local.clone(), next_nonce: None });
         };
-        verifier.verify(token).result().await.map_err(|refused| {
+        let Some((_, token)) = credentials.authorization.and_then(token) else {
+            let error = denial("This server requires a token: send Authorization: Bearer TOKEN.");
+            return Err(AccessDenied::Unauthorized(error, credentials.authorization.is_some()));
+        };
+        let principal = verifier.verify(token).result().await.map_err(|refused| {
             let error = denial(&refused.to_string());
             match refused {
                 TokenRejected::Scope(scopes) => AccessDenied::Insufficient(error, scopes),
                 TokenRejected::Unavailable => AccessDenied::Unavailable(error),
                 _ => AccessDenied::Unauthorized(error, true),
             }
-        })
+        })?;
+        self.check_possession(principal, credentials)
+    }
+
+    /// Checks the proof of possession of a principal whose token was verified before with the same
+    /// `Authorization` header. A proof is valid for one request only.
+    pub fn check_possession(
+        &self,
+        principal: Principal,
+        credentials: &Credentials<'_>,
+    ) -> Result<Authenticated, AccessDenied> {
+        match self.verify_proof(&principal, credentials) {
+            Ok(next_nonce) => Ok(Authenticated { principal, next_nonce }),
+            Err(ProofRejected::Unavailable) => {
+                Err(AccessDenied::Unavailable(denial(&ProofRejected::Unavailable.to_string())))
+            }
+            Err(rejected) => {
+                Err(AccessDenied::InvalidProof(denial(&rejected.to_string()), rejected))
+            }
+        }
+    }
+
+    fn verify_proof(
+        &self,
+        principal: &Principal,
+        credentials: &Credentials<'_>,
+    ) -> Result<Option<String>, ProofRejected> {
+        let Some(verifier) = &self.verifier else { return Ok(None) };
+        let presented = credentials.authorization.and_then(token);
+        let (scheme, token) = presented.ok_or(ProofRejected::Missing)?;
+        let thumbprint = match (scheme, principal.bound_key()) {
+            (Scheme::Bearer, None) => return Ok(None),
+            (Scheme::Bearer, Some(_)) => return Err(ProofRejected::Downgraded),
+            (Scheme::Dpop, None) => return Err(ProofRejected::Unbound),
+            (Scheme::Dpop, Some(thumbprint)) => thumbprint,
+        };
+        let proof = credentials.proof.filter(|proof| !proof.is_empty());
+        let proof = proof.ok_or(ProofRejected::Missing)?;
+        let url = (credentials.url)().unwrap_or_default();
+        let method = credentials.method;
+        verifier.verify_proof(proof, &ProofContext { method, url: &url, token, thumbprint })
+    }
+
+    /// The nonce that the next proof must contain, if nonces are required.
+    pub fn proof_nonce(&self) -> Option<String> {
+        self.verifier.as_ref().and_then(|verifier| verifier.proof_nonce())
     }
 
     /// Returns whether a principal would be accepted again with the same token, without verifying
@@ -135,12 +209,24 @@ fn authority_of(origin: &str) -> Option<&str> {
     origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))
 }
 
-fn token(authorization: &str) -> Option<&str> {
+/// Authentication scheme of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Bearer,
+    Dpop,
+}
+
+fn token(authorization: &str) -> Option<(Scheme, &str)> {
     let (scheme, token) = authorization.split_once(' ')?;
     let token = token.trim();
     // Longer values are not hashed.
-    let is_token = !token.is_empty() && token.len() <= LONGEST_TOKEN;
-    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+    let is_token = !token.is_empty() && token.len() <= MAX_TOKEN_LENGTH;
+    let scheme = match scheme {
+        scheme if scheme.eq_ignore_ascii_case("bearer") => Scheme::Bearer,
+        scheme if scheme.eq_ignore_ascii_case("dpop") => Scheme::Dpop,
+        _ => return None,
+    };
+    is_token.then_some((scheme, token))
 }
 
 fn forbidden(details: &str) -> AccessDenied {
@@ -151,12 +237,14 @@ fn denial(details: &str) -> RpcError {
     RpcError::new(ACCESS_DENIED).details(details)
 }
 
-const LONGEST_TOKEN: usize = 16 * 1024;
+const MAX_TOKEN_LENGTH: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessDenied, AccessPolicy, RequestOrigin};
-    use crate::identity::{Principal, TokenRejected, Verification, Verifier};
+    use super::{AccessDenied, AccessPolicy, Credentials, RequestOrigin};
+    use crate::identity::{
+        Principal, ProofContext, ProofRejected, TokenRejected, Verification, Verifier,
+    };
     use std::sync::Arc;
 
     /// Accepts the token of one principal.
@@ -167,8 +255,18 @@ mod tests {
         fn verify<'a>(&'a self, token: &'a str) -> Verification<'a> {
             Verification::Now(match token {
                 "0123456789abcdef" => Ok(Principal::named("ada")),
+                "bound" => Ok(Principal::named("ada").bound_to("key")),
                 _ => Err(TokenRejected::Unknown),
             })
+        }
+
+        fn verify_proof(
+            &self,
+            proof: &str,
+            request: &ProofContext<'_>,
+        ) -> Result<Option<String>, ProofRejected> {
+            let signed = [request.method, request.url, request.token, request.thumbprint].join(" ");
+            if proof == signed { Ok(Some("next".into())) } else { Err(ProofRejected::Signature) }
         }
     }
 
@@ -233,13 +331,46 @@ mod tests {
             (Some("Bearer"), Err(true)),
             (None, Err(false)),
         ] {
-            let principal =
-                policy.authenticate(authorization).await.map_err(|denied| match denied {
-                    AccessDenied::Unauthorized(_, was_given) => was_given,
-                    other => panic!("unexpected rejection: {other:?}"),
-                });
-            let principal = principal.as_ref().map(Principal::name);
+            let credentials = presented(authorization, None);
+            let caller = policy.authenticate(&credentials).await.map_err(|denied| match denied {
+                AccessDenied::Unauthorized(_, was_given) => was_given,
+                other => panic!("unexpected rejection: {other:?}"),
+            });
+            let principal = caller.as_ref().map(|caller| caller.principal.name());
             assert_eq!(principal.map_err(|was_given| *was_given), name, "{authorization:?}");
         }
+    }
+
+    /// A bound token is accepted with the DPoP scheme and its proof only.
+    #[tokio::test]
+    async fn bound_tokens_need_a_proof() {
+        let policy = AccessPolicy::new(true, vec![], vec![], Some(Arc::new(OneToken)));
+        let proof = Some("POST https://flow.example/mcp bound key");
+        for (authorization, proof, expected) in [
+            ("DPoP bound", proof, Ok(Some("next"))),
+            ("dpop bound", proof, Ok(Some("next"))),
+            ("Bearer 0123456789abcdef", None, Ok(None)),
+            ("Bearer 0123456789abcdef", proof, Ok(None)),
+            ("Bearer bound", proof, Err(ProofRejected::Downgraded)),
+            ("Bearer bound", None, Err(ProofRejected::Downgraded)),
+            ("DPoP 0123456789abcdef", proof, Err(ProofRejected::Unbound)),
+            ("DPoP bound", None, Err(ProofRejected::Missing)),
+            ("DPoP bound", Some(""), Err(ProofRejected::Missing)),
+            ("DPoP bound", Some("other"), Err(ProofRejected::Signature)),
+        ] {
+            let credentials = presented(Some(authorization), proof);
+            let caller = policy.authenticate(&credentials).await;
+            let found = match &caller {
+                Ok(caller) => Ok(caller.next_nonce.as_deref()),
+                Err(AccessDenied::InvalidProof(_, rejected)) => Err(rejected.clone()),
+                Err(other) => panic!("unexpected rejection: {other:?}"),
+            };
+            assert_eq!(found, expected, "{authorization} {proof:?}");
+        }
+    }
+
+    fn presented<'a>(authorization: Option<&'a str>, proof: Option<&'a str>) -> Credentials<'a> {
+        let url = &|| Some("https://flow.example/mcp".to_owned());
+        Credentials { authorization, proof, method: "POST", url }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_flow_proto::model::{CompleteResult, CompletionValues, MOST_COMPLETIONS, Meta};
+use mcp_flow_proto::model::{CompleteResult, CompletionValues, MAX_COMPLETIONS, Meta};
 use mcp_flow_proto::text::prefix;
 use mcp_flow_proto::{Raw, RpcError};
 
@@ -39,7 +39,7 @@ impl Completion {
 
     fn reply(&self, context: &Context) -> Outcome {
         let revision = context.revision();
-        let sent = &self.values[..self.values.len().min(MOST_COMPLETIONS)];
+        let sent = &self.values[..self.values.len().min(MAX_COMPLETIONS)];
         let total = self.total.unwrap_or_default().max(self.values.len() as u64);
         context.reply(&CompleteResult {
             result_type: result_type(revision),
@@ -57,6 +57,13 @@ impl Completion {
     }
 }
 
+impl Context {
+    /// Encodes suggestions as the outcome of `completion/complete`.
+    pub fn reply_completion(&self, completion: &Completion) -> Outcome {
+        completion.reply(self)
+    }
+}
+
 impl<T: Into<String>> From<Vec<T>> for Completion {
     fn from(values: Vec<T>) -> Self {
         Self { values: values.into_iter().map(Into::into).collect(), total: None }
@@ -65,11 +72,11 @@ impl<T: Into<String>> From<Vec<T>> for Completion {
 
 /// The arguments already given, while another is being completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedArguments {
     values: Vec<(String, String)>,
 }
 
-impl Resolved {
+impl ResolvedArguments {
     /// Reads the arguments with these names; others are ignored.
     pub(crate) fn read(arguments: Raw<'_>, names: &[&str]) -> Result<Self, RpcError> {
         let texts = texts::read(arguments, names).map_err(|faults| violations_error(&faults))?;
@@ -83,7 +90,7 @@ impl Resolved {
     }
 }
 
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Resolved {
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for ResolvedArguments {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(values: I) -> Self {
         let values = values.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self { values: values.collect() }
@@ -97,7 +104,7 @@ pub(crate) enum Completer {
     Function(Arc<Function>),
 }
 
-type Function = dyn Fn(&Context, &str, &Resolved) -> Completion + Send + Sync;
+type Function = dyn Fn(&Context, &str, &ResolvedArguments) -> Completion + Send + Sync;
 
 impl Completer {
     pub(crate) fn list<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
@@ -105,7 +112,7 @@ impl Completer {
     }
 
     pub(crate) fn function<R: Into<Completion>>(
-        function: impl Fn(&Context, &str, &Resolved) -> R + Send + Sync + 'static,
+        function: impl Fn(&Context, &str, &ResolvedArguments) -> R + Send + Sync + 'static,
     ) -> Self {
         Self::Function(Arc::new(move |context, partial, resolved| {
             function(context, partial, resolved).into()
@@ -113,7 +120,12 @@ impl Completer {
     }
 
     /// Completes an argument. A function may do lookups, so it runs on a blocking thread.
-    pub(crate) fn reply(&self, context: &Context, partial: &str, resolved: Resolved) -> Reply {
+    pub(crate) fn reply(
+        &self,
+        context: &Context,
+        partial: &str,
+        resolved: ResolvedArguments,
+    ) -> Reply {
         match self {
             Self::List(values) => Reply::Ready(matching(values, partial).reply(context)),
             Self::Function(function) => {

@@ -2,8 +2,9 @@
 //!
 //! A transport hands in frames and takes out segments of encoded messages. Between them:
 //!
-//! - `dispatch` decodes frames and starts calls, `batch` splits batches, `admission` applies
-//!   limits, `signed` checks signatures;
+//! - `dispatch` starts calls, `batch` splits batches, `admission` applies
+//!   limits;
+//! - `codec` verifies and decodes frames, and signs output;
 //! - `call` completes calls, `run` runs their handlers, `permit` bounds how many run at once,
 //!   `calls` registers the open ones, `progress` sends their progress;
 //! - `output` encodes messages into `outbound` queues, `exchange` has a queue per frame;
@@ -15,6 +16,7 @@ mod batch;
 pub(crate) mod call;
 mod calls;
 pub(crate) mod client;
+mod codec;
 mod dispatch;
 mod exchange;
 mod info;
@@ -24,14 +26,13 @@ mod output;
 mod permit;
 mod progress;
 mod run;
-mod signed;
 pub(crate) mod subscriptions;
 
 use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::raw::EncodeError;
-use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError};
+use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError};
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio_util::task::TaskTracker;
@@ -42,19 +43,19 @@ use crate::limits::Limits;
 use crate::load::{Load, Tally};
 use crate::permissions::PermissionKind;
 use crate::server::Server;
-use crate::signing::OpenedFrame;
 use admission::ConnectionRate;
 use calls::Calls;
 use client::ClientRequests;
+use codec::SigningCodec;
 use lifecycle::Lifecycle;
 use output::Output;
 use permit::Permits;
-use signed::Signed;
 use subscriptions::Subscriptions;
 
 pub use admission::PartialFrames;
+pub use codec::{DecodedFrame, RejectedFrame, ReplySigner};
 pub(crate) use exchange::Route;
-pub use exchange::{Exchange, FlushGuard, Moment};
+pub use exchange::{Exchange, FlushGuard, SendPosition};
 pub use info::ConnectionInfo;
 pub use lifecycle::ConnectionEnd;
 pub use outbound::{LastError, Segment};
@@ -85,15 +86,15 @@ impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
         server.emit(&info, &ConnectionEvent::Connected)?;
         let limits = server.limits();
-        let signed = Signed::new(&server, info.in_order);
+        let codec = SigningCodec::new(&server, info.in_order);
         let inner = Arc::new(ConnectionInner {
             client: ClientRequests::new(limits.client_requests),
-            output: Output::new(&server, &info, &limits, signed.clone()),
+            output: Output::new(&server, &info, &limits, codec.clone()),
             limits,
             info,
             state: Mutex::new(State::new(server.load())),
             permits: Permits::new(server.load()),
-            signed,
+            codec,
             partial_frames: Tally::new(server.load()),
             rate: ConnectionRate::default(),
             reachable: OnceLock::new(),
@@ -105,25 +106,28 @@ impl Connection {
 
     /// Dispatches a frame. Never waits; replies come out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
-        self.receive_since(frame, self.moment());
+        self.receive_since(frame, self.send_position());
     }
 
-    /// Like [`receive`](Self::receive), for a frame that began to arrive at this moment: its sender
+    /// Like [`receive`](Self::receive), for a frame that began to arrive at this position: its sender
     /// has seen nothing that left later.
-    pub fn receive_since(&self, frame: &[u8], began: Moment) {
-        if let Some(message) = signed::open(&self.inner, frame) {
-            dispatch::receive(&self.inner, message, Route::default().received_at(began));
+    pub fn receive_since(&self, frame: &[u8], began: SendPosition) {
+        if let Some(frame) = self.decode_frame(frame, |_, invalid| invalid) {
+            dispatch::receive(&self.inner, frame, Route::default().received_at(began));
         }
     }
 
-    /// The current moment of the connection.
-    pub fn moment(&self) -> Moment {
-        self.inner.output.moment()
+    /// The current send position of the connection.
+    pub fn send_position(&self) -> SendPosition {
+        self.inner.output.send_position()
     }
 
-    /// Like [`receive`](Self::receive), for a frame that its transport has opened and decoded.
-    pub fn receive_decoded(&self, incoming: Incoming<'_>, opened: &OpenedFrame<'_>) {
-        dispatch::receive_decoded(&self.inner, incoming, opened.message(), Route::default());
+    /// Like [`receive`](Self::receive), for a decoded frame. Fails if it was signed for another
+    /// connection.
+    pub fn receive_decoded(&self, frame: DecodedFrame<'_>) -> Result<(), RpcError> {
+        codec::join(&self.inner, &frame)?;
+        dispatch::receive(&self.inner, frame, Route::default());
+        Ok(())
     }
 
     /// Answers with an error for what did not become a frame, such as a line past the limit.
@@ -309,7 +313,7 @@ pub(crate) struct ConnectionInner {
     state: Mutex<State>,
     permits: Permits,
     /// Set if messages are signed.
-    signed: Option<Arc<Signed>>,
+    codec: Option<Arc<SigningCodec>>,
     /// Bytes of incomplete frames.
     partial_frames: Tally,
     rate: ConnectionRate,

@@ -5,17 +5,18 @@ mod reply;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use mcp_flow_proto::model::{LogLevel, LogMessage, TraceContext};
+use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
+use mcp_flow_proto::model::{APP_MIME_TYPE, APPS_EXTENSION, LogLevel, LogMessage, TraceContext};
 use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::connection::client::{Client, ClientError};
 
 use crate::bulk::SideChannel;
 use crate::connection::call::Call;
-use crate::connection::{ConnectionInner, Moment};
+use crate::connection::{ConnectionInner, SendPosition};
 use crate::datagram;
 use crate::handler::Reply;
 use crate::identity::{Peer, Principal};
@@ -38,7 +39,7 @@ pub struct Context {
 #[derive(Debug)]
 pub(crate) struct HandlerState {
     log_level: Option<LogLevel>,
-    trace: Option<Box<TraceContext>>,
+    trace: Option<Arc<TraceContext>>,
     tool: OnceLock<Arc<Tool>>,
     /// Set if the tool is called as a method.
     direct: AtomicBool,
@@ -48,7 +49,7 @@ pub(crate) struct HandlerState {
 }
 
 impl HandlerState {
-    pub(crate) fn new(log_level: Option<LogLevel>, trace: Option<Box<TraceContext>>) -> Self {
+    pub(crate) fn new(log_level: Option<LogLevel>, trace: Option<Arc<TraceContext>>) -> Self {
         Self {
             log_level,
             trace,
@@ -59,8 +60,8 @@ impl HandlerState {
         }
     }
 
-    pub(crate) fn trace(&self) -> Option<&TraceContext> {
-        self.trace.as_deref()
+    pub(crate) fn trace(&self) -> Option<&Arc<TraceContext>> {
+        self.trace.as_ref()
     }
 }
 
@@ -76,7 +77,7 @@ impl Context {
     /// The trace context of the call, for requests to others. Requests to the client carry it
     /// already.
     pub fn trace(&self) -> Option<&TraceContext> {
-        self.call.handler.trace()
+        self.call.handler.trace().map(|trace| &**trace)
     }
 
     /// The id of the request.
@@ -84,10 +85,15 @@ impl Context {
         &self.call.id
     }
 
-    /// The moment the request was received. To be called before the handler first waits: a request
+    /// The send position when the request was received. To be called before the handler first waits: a request
     /// that is served at once is received when its handler is called.
-    pub fn received(&self) -> Moment {
-        self.call.route.received().unwrap_or_else(|| self.call.connection.output.moment())
+    pub fn received(&self) -> SendPosition {
+        self.call.route.received().unwrap_or_else(|| self.call.connection.output.send_position())
+    }
+
+    /// Number that identifies the connection among those that exist now.
+    pub fn connection_number(&self) -> usize {
+        Arc::as_ptr(&self.call.connection).addr()
     }
 
     /// Returns whether messages arrive in the order they were sent, none lost while the connection
@@ -104,6 +110,30 @@ impl Context {
     /// The client's own description; `None` only before `initialize`.
     pub fn peer(&self) -> Option<&Peer> {
         self.call.peer.as_deref()
+    }
+
+    /// The settings of an extension of the protocol, if the caller supports it: declared in the
+    /// request itself, or at `initialize`.
+    pub fn client_extension(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.peer()?.capabilities.extensions.get(name)
+    }
+
+    /// Returns whether the caller shows apps: HTML pages in which the results of tools are shown.
+    pub fn shows_apps(&self) -> bool {
+        let settings = self.client_extension(APPS_EXTENSION);
+        let types = settings.and_then(|settings| settings.get("mimeTypes")?.as_array());
+        types.is_some_and(|types| types.iter().any(|one| one == APP_MIME_TYPE))
+    }
+
+    /// Checks that the caller supports an extension; the error names it.
+    pub fn require_client_extension(&self, name: &str) -> Result<(), RpcError> {
+        if self.client_extension(name).is_some() {
+            return Ok(());
+        }
+        let mut extensions = Map::new();
+        extensions.insert(name.to_owned(), Map::new().into());
+        let required = json!({"extensions": extensions});
+        Err(RpcError::new(MISSING_CLIENT_CAPABILITY).with("requiredCapabilities", required))
     }
 
     /// The principal the call is made for.
@@ -143,7 +173,7 @@ impl Context {
     }
 
     /// A value added by the transport or the application; the transport's takes precedence.
-    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let ConnectionInner { info, server, .. } = &*self.call.connection;
         info.extensions.get().or_else(|| server.extensions().get())
     }
@@ -187,14 +217,17 @@ impl Context {
         self.call.send_progress(progress, total, message);
     }
 
+    /// Minimum level of the log messages that the client wants; none if it wants no messages.
+    pub fn log_level(&self) -> Option<LogLevel> {
+        match self.revision().is_stateless() {
+            true => self.call.handler.log_level,
+            false => Some(self.call.connection.log_level()),
+        }
+    }
+
     /// Sends a log message, if it is at least as severe as the caller asked for.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Into<Value>) {
-        let wanted = if self.revision().is_stateless() {
-            self.call.handler.log_level
-        } else {
-            Some(self.call.connection.log_level())
-        };
-        if wanted.is_some_and(|wanted| level >= wanted) {
+        if self.log_level().is_some_and(|wanted| level >= wanted) {
             let data = data.into();
             let message = LogMessage { level, logger, data: &data };
             let by_datagram = || {

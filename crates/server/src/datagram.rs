@@ -59,7 +59,7 @@ pub struct Audio {
 
 impl Audio {
     /// The longest chunk, in bytes.
-    pub const LONGEST: usize = AudioChunk::LONGEST;
+    pub const MAX_LENGTH: usize = AudioChunk::MAX_LENGTH;
 
     /// Sends the next chunk, which begins this long after the first. Returns whether it was short
     /// enough and the call is still open.

@@ -90,15 +90,24 @@ impl Payload {
         Self { bytes, encoding, then: None, failed: false }
     }
 
+    /// The result as JSON text, if that is its encoding.
+    pub fn as_json(&self) -> Option<&str> {
+        (self.encoding == Encoding::Json).then(|| std::str::from_utf8(&self.bytes).ok())?
+    }
+
+    /// The result as a value; `None` if it cannot be represented as JSON.
+    pub fn to_value(&self) -> Option<Value> {
+        match self.encoding {
+            Encoding::Json => serde_json::from_slice(&self.bytes).ok(),
+            Encoding::Cbor => Raw::Cbor(&self.bytes).decode().ok(),
+        }
+    }
+
     /// The result in the connection's present encoding; `None` if it cannot be represented in it.
     pub(crate) fn in_encoding(&self, encoding: Encoding) -> Option<Cow<'_, [u8]>> {
         if encoding == self.encoding {
             return Some(Cow::Borrowed(&self.bytes));
         }
-        let value: Option<Value> = match self.encoding {
-            Encoding::Json => serde_json::from_slice(&self.bytes).ok(),
-            Encoding::Cbor => Raw::Cbor(&self.bytes).decode().ok(),
-        };
-        encoding.encode(&value?).ok().map(Cow::Owned)
+        encoding.encode(&self.to_value()?).ok().map(Cow::Owned)
     }
 }

@@ -1,5 +1,6 @@
 //! The caller's identity: principal, credential, validity.
 
+mod proof;
 mod verifier;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use crate::permissions::Grants;
+pub use proof::{ProofContext, ProofRejected, ProofRequirements};
 pub use verifier::{TokenRejected, TokenRequirements, Verification, Verifier};
 
 /// The authenticated identity a call is made for.
@@ -42,6 +44,8 @@ struct Details {
     name: Box<str>,
     scopes: Box<[Box<str>]>,
     expires: Option<SystemTime>,
+    /// Thumbprint of the key that the credential is bound to.
+    bound_key: Option<Box<str>>,
     revocation: Arc<Revocation>,
     /// The permissions evaluated last, for one set of rules.
     granted: RwLock<Option<Grants>>,
@@ -62,6 +66,7 @@ impl Principal {
             name: name.into(),
             scopes: Box::default(),
             expires: None,
+            bound_key: None,
             revocation: Arc::default(),
             granted: RwLock::new(None),
         }))
@@ -85,11 +90,19 @@ impl Principal {
         Self(Arc::new(Details { expires: Some(expires), ..self.details() }))
     }
 
+    /// The same principal by a credential bound to the key with this thumbprint (RFC 7638): each
+    /// request must prove possession of the key.
+    #[must_use]
+    pub fn bound_to(self, thumbprint: &str) -> Self {
+        Self(Arc::new(Details { bound_key: Some(thumbprint.into()), ..self.details() }))
+    }
+
     fn details(&self) -> Details {
         Details {
             name: self.0.name.clone(),
             scopes: self.0.scopes.clone(),
             expires: self.0.expires,
+            bound_key: self.0.bound_key.clone(),
             revocation: self.0.revocation.clone(),
             granted: RwLock::new(None),
         }
@@ -113,6 +126,11 @@ impl Principal {
     /// The expiry of its credential, if it has one.
     pub fn expires(&self) -> Option<SystemTime> {
         self.0.expires
+    }
+
+    /// The thumbprint of the key that its credential is bound to, if it is bound.
+    pub fn bound_key(&self) -> Option<&str> {
+        self.0.bound_key.as_deref()
     }
 
     /// Revokes the credential wherever it is in use.
@@ -195,7 +213,7 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     match name {
         "" => Err("the name is empty"),
         LOCAL => Err("`local` is reserved for callers without credentials"),
-        name if name.len() > LONGEST_NAME => Err("the name is longer than 128 bytes"),
+        name if name.len() > MAX_NAME_LENGTH => Err("the name is longer than 128 bytes"),
         name if !name.chars().all(is_plain) => {
             Err("a name cannot contain `:`, `*`, `!` or control characters")
         }
@@ -224,7 +242,7 @@ impl Peer {
 
 const LOCAL: &str = "local";
 
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 /// Longest sleep while waiting for the expiry of a credential.
 const STEP: Duration = Duration::from_secs(60);

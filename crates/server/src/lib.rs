@@ -29,6 +29,7 @@
 pub mod access;
 pub mod ask;
 pub mod bulk;
+pub mod catalog_source;
 mod collection;
 pub mod completion;
 pub mod connection;
@@ -55,11 +56,15 @@ pub mod resource;
 pub mod revision;
 pub mod router;
 mod server;
+mod shared_notice;
 mod signing;
+mod tap;
+pub mod task;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
 pub use bulk::Bulk;
+pub use catalog_source::{CatalogSource, Unlisted};
 pub use connection::{Connection, ConnectionEnd, ConnectionInfo, Segment};
 pub use context::Context;
 pub use event::{ConnectionEvent, Hook, Veto};
@@ -75,10 +80,14 @@ pub use observe::{Detail, Observed, Observer};
 pub use output_filter::{OutputFilter, strip_control_characters};
 pub use permissions::{Grants, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
-pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
+pub use resource::{
+    AddResourcesError, App, AppBuilder, BadResource, IntoResources, Resource, ResourceTemplate,
+};
 pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder, WeakServer};
-pub use signing::{OpenedFrame, Signing};
+pub use shared_notice::{ListKind, SharedNotice};
+pub use signing::Signing;
+pub use tap::{MessageSender, MessageTap};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

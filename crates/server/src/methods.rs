@@ -8,8 +8,10 @@ mod resources;
 mod subscriptions;
 mod tools;
 
-use mcp_flow_proto::model::{DiscoverResult, Meta, StatelessMembers};
-use mcp_flow_proto::{Params, RpcError, method};
+use std::time::Duration;
+
+use mcp_flow_proto::model::{CacheHint, CacheScope, DiscoverResult, Meta, StatelessMembers};
+use mcp_flow_proto::{DecodeError, Params, RpcError, method};
 use serde_json::json;
 
 use crate::context::Context;
@@ -36,8 +38,18 @@ pub(crate) fn add_to(router: &mut Router) {
     router.add(method::RESOURCES_UNSUBSCRIBE, Era::Handshake, resources::unsubscribe);
 }
 
-/// Time to live of lists in client caches, in milliseconds.
-pub(crate) const CACHE_MS: u64 = 5 * 60 * 1000;
+/// Hint for results whose author gives none: lists that are the same for all callers.
+const DEFAULT_HINT: CacheHint = CacheHint::public(Duration::from_secs(5 * 60));
+
+/// Methods whose results have caching hints.
+pub(crate) const CACHEABLE: [&str; 6] = [
+    method::SERVER_DISCOVER,
+    method::TOOLS_LIST,
+    method::PROMPTS_LIST,
+    method::RESOURCES_LIST,
+    method::RESOURCES_TEMPLATES_LIST,
+    method::RESOURCES_READ,
+];
 
 fn ping(context: &Context, _: Params<'_>) -> Reply {
     Reply::Ready(context.reply(&json!({})))
@@ -47,28 +59,46 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     let server = context.server();
     let mut meta = Meta::new();
     add_server_info(&mut meta, server.info_value().clone());
+    let hint = server.cache_hint(method::SERVER_DISCOVER).unwrap_or(DEFAULT_HINT);
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
         supported_versions: server.versions().supported_statelessly(),
         capabilities: server.capabilities(context.revision()),
         instructions: server.instructions().map(str::to_owned),
-        ttl_ms: CACHE_MS,
-        cache_scope: "public",
+        ttl_ms: hint.ttl_ms(),
+        cache_scope: hint.scope.name(),
         meta,
     }))
 }
 
 /// The cache metadata of a list, in revisions with stateless results.
-pub(crate) fn stateless_members(
+fn stateless_members(
     context: &Context,
-    cache_scope: &'static str,
+    method: &str,
+    is_same_for_all: bool,
+) -> Option<StatelessMembers> {
+    let hint = context.server().cache_hint(method).unwrap_or(DEFAULT_HINT);
+    hinted_members(context, hint, is_same_for_all)
+}
+
+/// The cache metadata of a result. Whatever its author says, it is private if callers may get
+/// different ones.
+fn hinted_members(
+    context: &Context,
+    hint: CacheHint,
+    is_same_for_all: bool,
 ) -> Option<StatelessMembers> {
     let (server, revision) = (context.server(), context.revision());
+    let scope = if is_same_for_all { hint.scope } else { CacheScope::Private };
     revision.is_stateless().then(|| {
         let mut meta = Meta::new();
         add_server_info(&mut meta, server.info_value().clone());
-        StatelessMembers { ttl_ms: CACHE_MS, cache_scope, meta }
+        StatelessMembers { ttl_ms: hint.ttl_ms(), cache_scope: scope.name(), meta }
     })
+}
+
+fn bad_cursor_type(error: &DecodeError) -> RpcError {
+    RpcError::invalid_params(format!("cursor must be a string: {error}"))
 }
 
 fn bad_cursor() -> RpcError {

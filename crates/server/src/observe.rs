@@ -84,6 +84,8 @@ pub struct Observed<'a> {
     pub tool: Option<&'a str>,
     /// The trace context, if the request carries one.
     pub trace: Option<&'a TraceContext>,
+    /// The context of the call itself: its span, if telemetry is on.
+    pub span: Option<&'a TraceContext>,
     /// The params as JSON, if recorded; truncated if long.
     pub params: &'a str,
     /// The length of the request, in bytes.
@@ -120,12 +122,17 @@ pub(crate) struct Observation {
     tool: Option<Arc<Tool>>,
     params: Box<str>,
     trace: Option<TraceContext>,
+    span: Option<Arc<TraceContext>>,
     size: usize,
     at: Instant,
 }
 
 impl Observation {
     /// Records as much as `detail` asks for; `None` if that is nothing.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a request, most of them made on demand"
+    )]
     pub(crate) fn new(
         detail: Detail,
         method: &str,
@@ -133,6 +140,7 @@ impl Observation {
         tool: impl FnOnce(&str) -> Option<Arc<Tool>>,
         params: Params<'_>,
         trace: impl FnOnce() -> Option<TraceContext>,
+        span: Option<&Arc<TraceContext>>,
         size: usize,
     ) -> Option<Box<Self>> {
         if detail == Detail::Nothing {
@@ -141,10 +149,10 @@ impl Observation {
         let full = detail == Detail::Full;
         let params_noted = match params.object() {
             _ if !full => Box::default(),
-            Raw::Json(text) => prefix_bytes(text, LONGEST_PARAMS).into(),
+            Raw::Json(text) => prefix_bytes(text, MAX_PARAMS_LENGTH).into(),
             raw @ Raw::Cbor(_) => {
                 let value = raw.decode::<serde_json::Value>().unwrap_or_default();
-                prefix_bytes(&value.to_string(), LONGEST_PARAMS).into()
+                prefix_bytes(&value.to_string(), MAX_PARAMS_LENGTH).into()
             }
         };
         let named = match detail > Detail::Metrics {
@@ -163,13 +171,13 @@ impl Observation {
             Some(method::TOOLS_CALL | INTERACTION_START) => target.as_deref().and_then(tool),
             _ => None,
         };
-        let target = target.map(|text| prefix_bytes(&text, LONGEST_NAME).into());
+        let target = target.map(|text| prefix_bytes(&text, MAX_NAME_LENGTH).into());
         let method = match known {
             Some(known) => Cow::Borrowed(known),
-            None => Cow::Owned(prefix_bytes(method, LONGEST_NAME).to_owned()),
+            None => Cow::Owned(prefix_bytes(method, MAX_NAME_LENGTH).to_owned()),
         };
-        let (trace, at) = (trace(), Instant::now());
-        Some(Box::new(Self { method, target, tool, params: params_noted, trace, size, at }))
+        let (trace, span, at) = (trace(), span.cloned(), Instant::now());
+        Some(Box::new(Self { method, target, tool, params: params_noted, trace, span, size, at }))
     }
 
     pub(crate) fn report(
@@ -194,6 +202,7 @@ impl Observation {
             target: self.target.as_deref(),
             tool: self.tool.as_ref().map(|tool| tool.definition().name.as_str()),
             trace: self.trace.as_ref(),
+            span: self.span.as_deref(),
             params: &self.params,
             request_bytes: self.size,
             encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),
@@ -209,7 +218,7 @@ impl Observation {
 const INTERACTION_START: &str = "interaction.start";
 
 /// Longest params recorded, in bytes.
-const LONGEST_PARAMS: usize = 4096;
+const MAX_PARAMS_LENGTH: usize = 4096;
 
 /// Longest name recorded, in bytes.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LENGTH: usize = 256;

@@ -4,6 +4,7 @@ mod argument;
 mod builder;
 pub(crate) mod catalog;
 mod collection;
+mod forwarded;
 mod output;
 mod server;
 mod shape;
@@ -17,7 +18,7 @@ use mcp_flow_proto::model::PromptDefinition;
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_schema::CheckError;
 
-use crate::completion::{Resolved, no_completions, unknown_argument};
+use crate::completion::{ResolvedArguments, no_completions, unknown_argument};
 use crate::context::Context;
 use crate::handler::Reply;
 use crate::tool::arguments::violations_error;
@@ -26,6 +27,7 @@ use shape::Shape;
 pub use argument::Argument;
 pub use builder::{BadPrompt, PromptBuilder};
 pub use collection::IntoPrompts;
+pub use forwarded::ForwardPrompt;
 pub use output::{IntoPromptOutput, PromptOutput};
 pub use server::AddPromptsError;
 
@@ -33,6 +35,7 @@ pub use server::AddPromptsError;
 pub struct Prompt {
     shape: Arc<Shape>,
     function: Box<Function>,
+    forward: Option<Box<dyn ForwardPrompt>>,
 }
 
 /// Makes messages from texts, one for each argument.
@@ -63,12 +66,15 @@ impl Prompt {
 
     /// Returns whether any of its arguments has completions.
     pub(crate) fn has_completions(&self) -> bool {
-        self.shape.has_completions()
+        self.forward.is_some() || self.shape.has_completions()
     }
 
     /// Checks the arguments and makes the messages. A violation is an error in every revision: no
     /// prompt result can express it.
     pub(crate) fn get(&self, context: &Context, arguments: Raw<'_>) -> Reply {
+        if let Some(forward) = &self.forward {
+            return forward.get(context, arguments);
+        }
         let texts = self.shape.read(arguments).map_err(CheckError::Violations);
         let reply = texts.and_then(|texts| (self.function)(context, &self.shape, texts));
         reply.unwrap_or_else(|fault| {
@@ -89,6 +95,9 @@ impl Prompt {
         partial: &str,
         resolved: Raw<'_>,
     ) -> Reply {
+        if let Some(forward) = &self.forward {
+            return forward.complete(context, argument, partial, resolved);
+        }
         let names = self.shape.names();
         let Some(position) = self.shape.position(argument) else {
             return Reply::Ready(Err(unknown_argument(argument, &names)));
@@ -96,7 +105,7 @@ impl Prompt {
         let Some(completer) = self.shape.completer(position) else {
             return no_completions(context);
         };
-        match Resolved::read(resolved, &names) {
+        match ResolvedArguments::read(resolved, &names) {
             Ok(resolved) => completer.reply(context, partial, resolved),
             Err(error) => Reply::Ready(Err(error)),
         }

@@ -5,6 +5,7 @@
 //! records which connections to notify of a change.
 
 mod access;
+mod app;
 mod builder;
 pub(crate) mod catalog;
 mod collection;
@@ -20,7 +21,7 @@ mod variables;
 use std::fmt;
 use std::pin::Pin;
 
-use mcp_flow_proto::model::{ResourceContents, ResourceDefinition, TemplateDefinition};
+use mcp_flow_proto::model::{CacheHint, ResourceContents, ResourceDefinition, TemplateDefinition};
 
 use crate::completion::Completer;
 use crate::context::Context;
@@ -28,6 +29,7 @@ use crate::registry::Entry;
 use template::UriTemplate;
 
 pub use access::{Access, ResourceAccess};
+pub use app::{App, AppBuilder};
 pub use builder::{BadResource, ResourceBuilder, TemplateBuilder};
 pub use collection::{IntoResources, Offered, ResourceCollection};
 pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
@@ -38,6 +40,7 @@ pub use server::AddResourcesError;
 pub struct Resource {
     definition: ResourceDefinition,
     source: Source,
+    cache: Option<CacheHint>,
 }
 
 /// The source of a resource's contents.
@@ -126,6 +129,7 @@ pub struct ResourceTemplate {
     /// Completions, by the name of the variable.
     completers: Vec<(String, Completer)>,
     read: Box<ReadTemplate>,
+    cache: Option<CacheHint>,
 }
 
 /// Starts reading a resource of a template, by the values of its variables.

@@ -32,7 +32,7 @@ pub enum Era {
 }
 
 impl Era {
-    fn includes(self, revision: Revision) -> bool {
+    pub(crate) fn includes(self, revision: Revision) -> bool {
         match self {
             Self::Both => true,
             Self::Handshake => !revision.is_stateless(),

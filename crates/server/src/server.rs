@@ -4,18 +4,20 @@ mod builder;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
-    ContentForm, Implementation, ListCapability, ResourceCapability, ServerCapabilities, Topics,
+    APP_MIME_TYPE, APPS_EXTENSION, CacheHint, ContentForm, Implementation, ListCapability,
+    ResourceCapability, ServerCapabilities, Topics,
 };
-use mcp_flow_rate::Buckets;
+use mcp_flow_rate::{Buckets, Rate};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::catalog_source::CatalogSource;
 use crate::connection::{Connection, ConnectionInfo};
 use crate::connections::{Change, Connections};
 use crate::event::{ConnectionEvent, Hook, Veto};
@@ -31,8 +33,11 @@ use crate::prompt::catalog::PromptCatalog;
 use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
 use crate::revision::{Dialect, VersionPolicy};
-use crate::router::Router;
+use crate::router::{Era, Router};
+use crate::shared_notice::{Share, SharedNotice};
 use crate::signing::Signing;
+use crate::tap::MessageTap;
+use crate::task::Tasks;
 use crate::tool::direct::Direct;
 use crate::tool::registry::alias;
 use crate::tool::{Tool, ToolNames};
@@ -72,6 +77,9 @@ struct Inner {
     router: Router,
     permissions: Option<Permissions>,
     tools: RwLock<Registry<Tool>>,
+    /// Set with the first tool that has metadata of apps, or the first app, and never cleared.
+    has_apps: AtomicBool,
+    cache_hints: Vec<(&'static str, CacheHint)>,
     /// Set with the first tool and never cleared: a declared capability is not withdrawn.
     has_tools: AtomicBool,
     tool_names: ToolNames,
@@ -81,6 +89,7 @@ struct Inner {
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
     observers: Vec<Box<dyn Observer>>,
+    tap: Option<Arc<dyn MessageTap>>,
     denials: Denials,
     content_form: ContentForm,
     dialect: Dialect,
@@ -89,6 +98,12 @@ struct Inner {
     sealing: Sealing,
     signing: Option<Signing>,
     declared: Vec<Declared>,
+    source: Option<Arc<dyn CatalogSource>>,
+    tasks: Tasks,
+    /// Publisher of changes to the clients of other nodes.
+    sharing: OnceLock<Box<Share>>,
+    /// Number of nodes that serve the same principals.
+    nodes: AtomicU32,
 }
 
 /// A protocol extension that the server declares.
@@ -96,7 +111,8 @@ struct Declared {
     /// The name it has among the `experimental` capabilities of handshake revisions; without one it
     /// is among the `extensions` there as well.
     experimental: Option<&'static str>,
-    extension: &'static str,
+    extension: Cow<'static, str>,
+    era: Era,
     value: Value,
 }
 
@@ -212,6 +228,21 @@ impl Server {
         self.inner.has_tools.load(Ordering::Acquire)
     }
 
+    /// Records that apps, or tools with apps, are or were registered.
+    pub(crate) fn declare_apps(&self) {
+        self.inner.has_apps.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_apps(&self) -> bool {
+        self.inner.has_apps.load(Ordering::Acquire)
+    }
+
+    /// The author's caching hint for the results of a method.
+    pub(crate) fn cache_hint(&self, method: &str) -> Option<CacheHint> {
+        let mut hints = self.inner.cache_hints.iter();
+        hints.find(|(name, _)| *name == method).map(|(_, hint)| *hint)
+    }
+
     /// The tools that can also be called as methods.
     pub(crate) fn direct(&self) -> &Direct {
         &self.inner.direct
@@ -227,12 +258,14 @@ impl Server {
 
     /// Returns whether any argument has completions.
     pub(crate) fn has_completions(&self) -> bool {
-        self.prompts().has_completions() || self.catalog().has_completions()
+        self.inner.source.is_some()
+            || self.prompts().has_completions()
+            || self.catalog().has_completions()
     }
 
     /// The lists that may change on this server.
     pub(crate) fn topics(&self) -> Topics {
-        if self.dialect() == Dialect::Seed004 {
+        if !self.dialect().notifies_of_changes() {
             return Topics::default();
         }
         Topics {
@@ -250,6 +283,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn catalog_source(&self) -> Option<&Arc<dyn CatalogSource>> {
+        self.inner.source.as_ref()
+    }
+
     pub(crate) fn connections(&self) -> &Connections {
         &self.inner.connections
     }
@@ -257,9 +294,41 @@ impl Server {
     /// Notifies clients that lists have changed, if the server declares that, and if they may see
     /// the entries concerned.
     pub(crate) fn announce(&self, change: &Change<'_>) {
-        if self.dialect() == Dialect::Official {
+        self.announce_here(change);
+        self.share(|| SharedNotice::of(change));
+    }
+
+    /// Like [`announce`](Self::announce), to the clients of this node only.
+    pub(crate) fn announce_here(&self, change: &Change<'_>) {
+        if self.dialect().notifies_of_changes() {
             self.connections().announce(change);
         }
+    }
+
+    pub(crate) fn sharing(&self) -> &OnceLock<Box<Share>> {
+        &self.inner.sharing
+    }
+
+    /// Sets the number of nodes that serve the same principals. Limits of a principal are shared
+    /// among them.
+    pub fn set_nodes(&self, nodes: usize) {
+        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX).max(1);
+        self.inner.nodes.store(nodes, Ordering::Relaxed);
+    }
+
+    /// The share of this node in a rate limit of all nodes together.
+    pub(crate) fn share_of(&self, rate: Rate) -> Rate {
+        match self.inner.nodes.load(Ordering::Relaxed) {
+            0 | 1 => rate,
+            nodes => Rate {
+                burst: rate.burst.div_ceil(nodes).max(1),
+                per_second: rate.per_second / f64::from(nodes),
+            },
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.inner.tasks
     }
 
     pub(crate) fn output_filters(&self) -> &[Box<OutputFilter>] {
@@ -289,12 +358,17 @@ impl Server {
         let list = ListCapability { list_changed: true };
         let completes = revision.features().completions && self.has_completions();
         let (mut experimental, mut extensions) = (Map::new(), Map::new());
-        for Declared { experimental: name, extension, value } in &self.inner.declared {
+        let declared = self.inner.declared.iter().filter(|one| one.era.includes(revision));
+        for Declared { experimental: name, extension, value, .. } in declared {
             let (place, name) = match name {
-                Some(name) if !revision.is_stateless() => (&mut experimental, name),
-                _ => (&mut extensions, extension),
+                Some(name) if !revision.is_stateless() => (&mut experimental, *name),
+                _ => (&mut extensions, &**extension),
             };
-            place.insert((*name).to_owned(), value.clone());
+            place.insert(name.to_owned(), value.clone());
+        }
+        if self.has_apps() {
+            let settings = json!({"mimeTypes": [APP_MIME_TYPE]});
+            extensions.entry(APPS_EXTENSION).or_insert(settings);
         }
         ServerCapabilities {
             tools: self.has_tools().then_some(list),
@@ -328,6 +402,10 @@ impl Server {
     /// Returns whether all observers can record another request.
     pub(crate) fn can_be_observed(&self) -> bool {
         self.inner.observers.iter().all(|observer| observer.has_room())
+    }
+
+    pub(crate) fn tap(&self) -> Option<&Arc<dyn MessageTap>> {
+        self.inner.tap.as_ref()
     }
 
     pub(crate) fn observers(&self) -> &[Box<dyn Observer>] {

@@ -1,8 +1,8 @@
 //! Message signing with keys shared by client and server (MCP-073).
 //!
-//! One layer between frames and messages, the same for all transports: a frame is opened before it
-//! is decoded, and a message is put into an envelope when it is queued. The envelope format and its
-//! threat model are in [`seal::envelope`](mcp_flow_seal::envelope).
+//! This module owns the keys. `connection::codec` applies them, the same for all transports: a frame
+//! is opened before it is decoded, and a message is put into an envelope when it is queued. The
+//! envelope format and its threat model are in [`seal::envelope`](mcp_flow_seal::envelope).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -65,10 +65,12 @@ impl Signing {
     }
 
     /// Opens a frame that may arrive on any connection, in any order.
-    pub(crate) fn open<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, EnvelopeError> {
+    pub(crate) fn open<'a>(
+        &self,
+        frame: &'a [u8],
+    ) -> Result<(Arc<ServerChannel>, &'a [u8]), EnvelopeError> {
         let sender = random().map_err(|_| EnvelopeError::TooMany)?;
-        let (channel, message) = self.inner.channels.open(&self.keys(), now(), frame, || sender)?;
-        Ok(OpenedFrame { message, channel: Some(channel) })
+        self.inner.channels.open(&self.keys(), now(), frame, || sender)
     }
 
     /// Opens the first frame of a connection that keeps messages in order.
@@ -78,41 +80,6 @@ impl Signing {
     ) -> Result<(Arc<ServerChannel>, &'a [u8]), EnvelopeError> {
         let sender = random().map_err(|_| EnvelopeError::TooMany)?;
         self.inner.channels.open_first(&self.keys(), now(), frame, || sender)
-    }
-}
-
-/// A frame whose signature was verified, if messages are signed.
-#[derive(Clone, Debug)]
-pub struct OpenedFrame<'a> {
-    message: &'a [u8],
-    channel: Option<Arc<ServerChannel>>,
-}
-
-impl<'a> OpenedFrame<'a> {
-    /// A frame without an envelope, or one that its connection has already opened.
-    pub(crate) fn plain(message: &'a [u8]) -> Self {
-        Self { message, channel: None }
-    }
-
-    /// The message inside the envelope.
-    pub fn message(&self) -> &'a [u8] {
-        self.message
-    }
-
-    pub(crate) fn channel(&self) -> Option<&Arc<ServerChannel>> {
-        self.channel.as_ref()
-    }
-
-    /// Signs a reply sent outside of a connection, such as a rejection. Leaves it as it is if
-    /// messages are not signed, or if it is signed already.
-    pub fn sign(&self, signing: Option<&Signing>, message: Vec<u8>) -> Vec<u8> {
-        let mut message = message;
-        if let (Some(channel), Some(signing)) = (&self.channel, signing)
-            && !mcp_flow_seal::envelope::is_envelope(&message)
-        {
-            channel.wrap(&signing.keys(), now(), &mut message, 0);
-        }
-        message
     }
 }
 

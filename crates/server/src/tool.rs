@@ -7,7 +7,8 @@ mod collection;
 mod derived;
 pub(crate) mod direct;
 mod failure;
-mod mirrored;
+mod forwarded;
+mod header_argument;
 mod output;
 pub(crate) mod registry;
 mod server;
@@ -25,15 +26,15 @@ use crate::handler::{Outcome, Reply};
 use crate::permissions::PermissionKind;
 use arguments::violations_error;
 
-pub(crate) use builder::is_valid_name;
 pub use builder::{BadTool, ToolBuilder};
+pub(crate) use builder::{is_app_uri, is_valid_name};
 pub use collection::{IntoTools, ToolCollection};
 pub use derived::{Argument, argument_schema, result_schema};
 #[doc(hidden)]
 pub use derived::{MayBeObject, NotAnObject, Shape, check_argument, is_one_value};
 pub use failure::{Failure, IntoFailure};
+pub use header_argument::HeaderArgument;
 pub use mcp_flow_schema::Violation;
-pub use mirrored::Mirrored;
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::{RegisterError, ToolNames};
 pub use server::AddToolsError;
@@ -44,7 +45,7 @@ pub struct Tool {
     definition: ToolDefinition,
     schema: Schema,
     output_schema: Option<Schema>,
-    mirrored: Vec<Mirrored>,
+    header_arguments: Vec<HeaderArgument>,
     kind: PermissionKind,
     function: Box<Function>,
 }
@@ -86,9 +87,19 @@ impl Tool {
         self.kind
     }
 
+    /// The URI of the app that shows its results, if there is one.
+    pub fn app(&self) -> Option<&str> {
+        builder::app_of(&self.definition)
+    }
+
+    /// Returns whether the definition has metadata of the apps extension.
+    pub(crate) fn has_app_metadata(&self) -> bool {
+        self.definition.meta.contains_key("ui")
+    }
+
     /// The arguments that clients mirror in HTTP headers.
-    pub fn mirrored(&self) -> &[Mirrored] {
-        &self.mirrored
+    pub fn header_arguments(&self) -> &[HeaderArgument] {
+        &self.header_arguments
     }
 
     /// Checks arguments against the tool's schema without calling it.

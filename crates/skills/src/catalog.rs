@@ -81,7 +81,7 @@ pub struct LeftOut {
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the skill {} is left out: {}", self.place, self.error)
+        write!(formatter, "the skill {} is skipped: {}", self.place, self.error)
     }
 }
 
@@ -294,7 +294,7 @@ fn add(skills: &mut Vec<Arc<Skill>>, source: Vec<Skill>) {
         };
         let error = match skills[..before].iter().find(collides) {
             Some(other) => Some(SkillError::Taken(other.entry().uri.clone())),
-            None => (skills.len() >= MOST_SKILLS).then_some(SkillError::NoRoom),
+            None => (skills.len() >= MAX_SKILLS).then_some(SkillError::NoRoom),
         };
         match error {
             Some(error) => {
@@ -350,7 +350,7 @@ pub(crate) fn claims(uri: &str) -> bool {
 }
 
 /// Skills of a server at most.
-const MOST_SKILLS: usize = 1000;
+const MAX_SKILLS: usize = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,31 @@
 //! Skills from the client's end: listed without reading a file, verified whenever one is read.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use mcp_flow_client::model::{ResourceBody, ResourceContents};
-use mcp_flow_client::{Client, Error, ReadContents};
+use mcp_flow_client::{Client, ClientBuilder, Error, ReadContents};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::digest::Digest;
 use crate::entry::{BadEntry, SkillEntry};
 use crate::frontmatter::Frontmatter;
-use crate::{EXTENSION, MOST_BYTES, SKILLS_GET, SKILLS_LIST, uri};
+use crate::{EXTENSION, MAX_BYTES, SKILLS_GET, SKILLS_LIST, uri};
+
+/// Extends [`ClientBuilder`] by the declaration of skills.
+pub trait DeclareSkills {
+    /// Declares that the client supports skills.
+    #[must_use]
+    fn with_skills(self) -> Self;
+}
+
+impl DeclareSkills for ClientBuilder {
+    fn with_skills(self) -> Self {
+        self.extension(EXTENSION, json!({}))
+    }
+}
 
 /// Extends [`Client`] by skills. Metadata of a server is not trusted: a verified file is
 /// what the server's manifest promised, and no more trustworthy than the server.
@@ -57,7 +72,7 @@ impl ClientSkills for Client {
             let entry = read_entry(value);
             if let Err(error) = &entry {
                 let uri = value["uri"].as_str().unwrap_or_default();
-                tracing::warn!(uri, "a skill of the server is left out: {error}");
+                tracing::warn!(uri, "a skill of the server is ignored: {error}");
             }
             entry.ok()
         });
@@ -79,10 +94,10 @@ impl ClientSkills for Client {
         let frontmatter = Frontmatter::parse(&text)
             .map_err(|error| mismatch(Mismatch::Frontmatter(error.to_string())))?;
         if let Some(field) = frontmatter.difference(&entry.frontmatter) {
-            let told = format!("its field `{field}` is another");
-            return Err(mismatch(Mismatch::Frontmatter(told)));
+            let difference = format!("the field `{field}` differs");
+            return Err(mismatch(Mismatch::Frontmatter(difference)));
         }
-        Ok(LoadedSkill { client: self.clone(), entry, text })
+        Ok(LoadedSkill { client: self.clone(), entry, text, files: Arc::default() })
     }
 }
 
@@ -92,6 +107,8 @@ pub struct LoadedSkill {
     client: Client,
     entry: SkillEntry,
     text: String,
+    /// Files read before, by their digests.
+    files: Arc<Mutex<HashMap<Digest, Arc<[u8]>>>>,
 }
 
 impl LoadedSkill {
@@ -106,13 +123,24 @@ impl LoadedSkill {
     }
 
     /// Reads and verifies a file of the skill, by its URI or by its path below the skill's
-    /// directory. A file that the manifest does not list is refused.
+    /// directory. A file that the manifest does not list is refused. A file that was verified before is
+    /// not read again: its digest identifies it.
     pub async fn read(&self, file: &str) -> Result<Vec<u8>, SkillsError> {
         let uri = match file.contains("://") {
             true => Cow::Borrowed(file),
             false => Cow::Owned(format!("{}/{}", self.entry.root(), uri::encode(file))),
         };
-        read_verified(&self.client, &self.entry, &uri).await
+        // The manifest bounds the bytes of all files.
+        let digest = self.entry.file(&uri).map(|file| file.digest);
+        let known = digest.and_then(|digest| self.files.lock().ok()?.get(&digest).cloned());
+        if let Some(known) = known {
+            return Ok(known.to_vec());
+        }
+        let bytes = read_verified(&self.client, &self.entry, &uri).await?;
+        if let (Some(digest), Ok(mut files)) = (digest, self.files.lock()) {
+            files.insert(digest, bytes.as_slice().into());
+        }
+        Ok(bytes)
     }
 }
 
@@ -151,7 +179,8 @@ async fn read_verified(
         return Err(SkillsError::Unlisted(uri.to_owned()));
     }
     let unverified = |mismatch| SkillsError::Unverified { uri: uri.to_owned(), mismatch };
-    let mut contents = client.read_resource(uri).await?.contents.into_iter();
+    // Verified by its digest, a file needs no time limit; another copy must not stand in for it.
+    let mut contents = client.read_resource(uri).fresh().await?.contents.into_iter();
     let (Some(ReadContents::Known(ResourceContents { body, .. })), None) =
         (contents.next(), contents.next())
     else {
@@ -175,8 +204,8 @@ async fn read_verified(
                 false => Err(unverified(Mismatch::Digest { promised, found })),
             }
         }
-        None if size > MOST_BYTES => {
-            Err(unverified(Mismatch::Size { promised: MOST_BYTES, found: size }))
+        None if size > MAX_BYTES => {
+            Err(unverified(Mismatch::Size { promised: MAX_BYTES, found: size }))
         }
         None => Ok(bytes),
     }
@@ -193,13 +222,13 @@ pub enum SkillsError {
     #[error("the server does not serve skills")]
     NotOffered,
     /// The server sent an entry that cannot be used.
-    #[error("the entry of the skill is not to be used: {0}")]
+    #[error("the skill entry is invalid: {0}")]
     BadEntry(#[from] BadEntry),
     /// The file is not one the manifest lists. Fetch the entry again if the skill may have changed.
     #[error("{0} is not in the manifest of the skill and was not read")]
     Unlisted(String),
     /// The file is not what the entry promised. Fetch the entry again if the skill may have changed.
-    #[error("{uri} is not what the server's listing promised and must not be used: {mismatch}")]
+    #[error("{uri} does not match the server's listing and was rejected: {mismatch}")]
     Unverified {
         /// The URI of the file.
         uri: String,
@@ -212,7 +241,7 @@ pub enum SkillsError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// Its digest is another.
+    /// Its digest differs.
     #[error("its digest is {found}, not {promised}")]
     Digest {
         /// The digest of the manifest.
@@ -220,7 +249,7 @@ pub enum Mismatch {
         /// The digest of what was read.
         found: Digest,
     },
-    /// Its size is another.
+    /// Its size differs.
     #[error("it has {found} bytes, not {promised}")]
     Size {
         /// The size by the manifest.
@@ -228,13 +257,13 @@ pub enum Mismatch {
         /// The size of what was read.
         found: u64,
     },
-    /// Its frontmatter is another.
+    /// Its frontmatter differs.
     #[error("its frontmatter differs: {0}")]
     Frontmatter(String),
     /// It is a `SKILL.md` and not a text.
     #[error("it is not UTF-8")]
     NotText,
-    /// Reading gave something else than one file.
-    #[error("reading it does not give the bytes of one file")]
+    /// The server did not return exactly one file.
+    #[error("the server did not return exactly one file")]
     Contents,
 }

@@ -14,8 +14,8 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
 use crate::catalog::LeftOut;
-use crate::skill::{LONGEST_PATH, Skill, SkillError};
-use crate::{MOST_BYTES, MOST_FILE_BYTES, MOST_FILES, SKILL_FILE};
+use crate::skill::{MAX_PATH_LENGTH, Skill, SkillError};
+use crate::{MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, SKILL_FILE};
 
 /// The skills of a directory, and those that are left out.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) fn read(root: &Path) -> Result<Found, BadDirectory> {
     let bad = |source| BadDirectory { path: root.to_owned(), source };
     let directory = Dir::open_ambient_dir(root, ambient_authority()).map_err(bad)?;
     directory.entries().map_err(bad)?;
-    let mut walk = Walk { root, found: Found::default(), names: MOST_NAMES, bytes: MOST_HELD };
+    let mut walk = Walk { root, found: Found::default(), names: MAX_NAMES, bytes: MAX_TOTAL_BYTES };
     if directory.symlink_metadata(SKILL_FILE).is_ok() {
         walk.leave_out("", SkillError::IsSkill);
     }
@@ -81,7 +81,7 @@ impl Walk<'_> {
                     Ok(inner) if inner.symlink_metadata(SKILL_FILE).is_ok() => {
                         self.skill(&inner, &place);
                     }
-                    Ok(_) if depth == DEEPEST_PREFIX => {
+                    Ok(_) if depth == MAX_PREFIX_DEPTH => {
                         self.leave_out(&place, SkillError::TooDeep(name));
                     }
                     Ok(inner) => self.prefix(&inner, &place, depth + 1),
@@ -89,7 +89,7 @@ impl Walk<'_> {
                         self.leave_out(&place, SkillError::Unreadable { file: name, source });
                     }
                 },
-                // Files beside skills are nobody's business.
+                // Files outside of skills are ignored.
                 _ => {}
             }
         }
@@ -142,13 +142,13 @@ fn collect(skill: &Dir) -> Result<BTreeSet<String>, SkillError> {
             true => skill.try_clone(),
             false => skill.open_dir(&path),
         };
-        let names = names(&opened.map_err(unreadable)?, MOST_FILES + 1);
+        let names = names(&opened.map_err(unreadable)?, MAX_FILES + 1);
         for name in names.map_err(|error| error.into_error(&path))? {
             let name = name.map_err(SkillError::NotUtf8)?;
             let place = join(&path, &name);
             let metadata = skill.symlink_metadata(&place).map_err(unreadable)?;
             if metadata.is_dir() {
-                if depth == DEEPEST || place.len() > LONGEST_PATH {
+                if depth == MAX_DEPTH || place.len() > MAX_PATH_LENGTH {
                     return Err(SkillError::TooDeep(place));
                 }
                 directories.push((place, depth + 1));
@@ -164,7 +164,7 @@ fn collect(skill: &Dir) -> Result<BTreeSet<String>, SkillError> {
                 return Err(SkillError::NotAFile(place));
             }
             // Empty directories count, or a skill could have any number of them.
-            if files.len() + directories.len() > MOST_FILES {
+            if files.len() + directories.len() > MAX_FILES {
                 return Err(SkillError::TooManyFiles);
             }
         }
@@ -184,18 +184,18 @@ fn read_all(skill: &Dir, paths: &BTreeSet<String>) -> Result<BTreeMap<String, By
             return Err(SkillError::NotAFile(path.clone()));
         }
         let too_large = |size| SkillError::FileTooLarge { file: path.clone(), size };
-        if metadata.len() > MOST_FILE_BYTES {
+        if metadata.len() > MAX_FILE_BYTES {
             return Err(too_large(metadata.len()));
         }
         let mut bytes = Vec::new();
         // It may grow while it is read.
-        file.take(MOST_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         let size = bytes.len() as u64;
-        if size > MOST_FILE_BYTES {
+        if size > MAX_FILE_BYTES {
             return Err(too_large(size));
         }
         total += size;
-        if total > MOST_BYTES {
+        if total > MAX_BYTES {
             return Err(SkillError::TooLarge);
         }
         files.insert(path.clone(), bytes.into());
@@ -205,7 +205,7 @@ fn read_all(skill: &Dir, paths: &BTreeSet<String>) -> Result<BTreeMap<String, By
 
 fn open(skill: &Dir, path: &str) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // A file may have become a named pipe, which must not keep us waiting.
+    // A file may have become a named pipe, which must not block.
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     Ok(skill.open_with(path, &options)?.into_std())
 }
@@ -215,7 +215,7 @@ fn is_file(directory: &Dir, path: &str) -> bool {
     directory.metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// A name, or what can be shown of one that is not UTF-8.
+/// A name, or the lossy form of one that is not UTF-8.
 type Name = Result<String, String>;
 
 /// Lists the names in a directory that are not hidden, in order.
@@ -256,16 +256,16 @@ fn join(path: &str, name: &str) -> String {
 }
 
 /// Names outside skills that are looked at for one directory.
-const MOST_NAMES: usize = 20_000;
+const MAX_NAMES: usize = 20_000;
 
 /// Bytes that the skills of one directory may have together. 64 MiB.
-const MOST_HELD: u64 = 64 * 1024 * 1024;
+const MAX_TOTAL_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Directories above a skill at most.
-const DEEPEST_PREFIX: usize = 8;
+const MAX_PREFIX_DEPTH: usize = 8;
 
 /// Directories within a skill at most.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -370,11 +370,11 @@ mod tests {
         let is_closed = fs::read(root.join("closed/x")).is_err();
         let found = read(root).unwrap();
         for (name, file, advice) in [
-            ("link", "x", "put a copy"),
-            ("linked-dir", "x", "put a copy"),
-            ("loop", "loop-x", "put a copy"),
-            ("absolute", "x", "put a copy"),
-            ("linked", "linked", "put a copy"),
+            ("link", "x", "replace it with a copy"),
+            ("linked-dir", "x", "replace it with a copy"),
+            ("loop", "loop-x", "replace it with a copy"),
+            ("absolute", "x", "replace it with a copy"),
+            ("linked", "linked", "replace it with a copy"),
             ("large", "x has 1073741824 bytes", "smaller"),
             ("many", "512 files", "split"),
             ("deep", "x/x", "move it up"),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::frontmatter::{BadFrontmatter, Frontmatter};
-use crate::{MOST_BYTES, MOST_FILES, uri};
+use crate::{MAX_BYTES, MAX_FILES, uri};
 
 /// The entry of a skill: where it is, its frontmatter, and the manifest of its files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl SkillEntry {
             return Err(BadEntry::Name(self.name().to_owned()));
         }
         let Some(files) = &self.files else { return Ok(()) };
-        if files.len() > MOST_FILES {
+        if files.len() > MAX_FILES {
             return Err(BadEntry::TooManyFiles(files.len()));
         }
         let mut seen = HashSet::new();
@@ -78,7 +78,7 @@ impl SkillEntry {
             return Err(BadEntry::Incomplete);
         }
         let bytes = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.size));
-        if bytes > MOST_BYTES { Err(BadEntry::TooLarge(bytes)) } else { Ok(()) }
+        if bytes > MAX_BYTES { Err(BadEntry::TooLarge(bytes)) } else { Ok(()) }
     }
 }
 
@@ -86,7 +86,7 @@ impl SkillEntry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadEntry {
-    /// It has not the members of an entry.
+    /// Members of an entry are missing or invalid.
     #[error("it is malformed: {0}")]
     Malformed(String),
     /// The URI is not that of a `SKILL.md`.
@@ -108,10 +108,10 @@ pub enum BadEntry {
     #[error("its manifest lacks its SKILL.md")]
     Incomplete,
     /// There are more files than the extension allows.
-    #[error("it has {0} files; the limit is {MOST_FILES}")]
+    #[error("it has {0} files; the limit is {MAX_FILES}")]
     TooManyFiles(usize),
     /// There are more bytes than the extension allows.
-    #[error("its files have {0} bytes; the limit is {MOST_BYTES}")]
+    #[error("its files have {0} bytes; the limit is {MAX_BYTES}")]
     TooLarge(u64),
 }
 

@@ -20,7 +20,7 @@ impl Frontmatter {
     /// ```
     pub fn parse(text: &str) -> Result<Self, BadFrontmatter> {
         let yaml = split(text).ok_or(BadFrontmatter::Missing)?;
-        if yaml.len() > LONGEST {
+        if yaml.len() > MAX_LENGTH {
             return Err(BadFrontmatter::TooLong);
         }
         let value = Format::Yaml
@@ -63,7 +63,7 @@ impl Frontmatter {
             return Err(BadFrontmatter::Name);
         }
         let length = self.description().chars().count();
-        if self.description().trim().is_empty() || length > LONGEST_DESCRIPTION {
+        if self.description().trim().is_empty() || length > MAX_DESCRIPTION_LENGTH {
             return Err(BadFrontmatter::Description);
         }
         Ok(())
@@ -124,7 +124,7 @@ pub enum BadFrontmatter {
     )]
     Missing,
     /// The frontmatter exceeds the length limit.
-    #[error("its frontmatter is longer than {LONGEST} bytes; move text into the body")]
+    #[error("its frontmatter is longer than {MAX_LENGTH} bytes; move text into the body")]
     TooLong,
     /// It is not YAML.
     #[error("its frontmatter is not valid YAML, or cannot be represented as JSON: {0}")]
@@ -139,15 +139,17 @@ pub enum BadFrontmatter {
     )]
     Name,
     /// The description is missing or too long.
-    #[error("its `description` is not a text of 1 to {LONGEST_DESCRIPTION} characters; write one")]
+    #[error(
+        "its `description` is not a text of 1 to {MAX_DESCRIPTION_LENGTH} characters; write one"
+    )]
     Description,
 }
 
 /// Bytes of a frontmatter that are parsed at most.
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 
 /// Characters of a description at most, by Agent Skills.
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_LENGTH: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ mod watch;
 mod workflows;
 
 pub use catalog::{LeftOut, Skills};
-pub use client::{ClientSkills, LoadedSkill, Mismatch, SkillsError};
+pub use client::{ClientSkills, DeclareSkills, LoadedSkill, Mismatch, SkillsError};
 pub use digest::{BadDigest, Digest};
 pub use directory::BadDirectory;
 pub use entry::{BadEntry, ManifestFile, SkillEntry};
@@ -45,8 +45,8 @@ pub const DIRECTORY_READ: &str = "resources/directory/read";
 pub const SKILL_FILE: &str = "SKILL.md";
 
 /// Files of one skill at most, as the extension has it.
-pub const MOST_FILES: usize = 512;
+pub const MAX_FILES: usize = 512;
 /// Bytes of all files of one skill at most, as the extension has it. 16 MiB.
-pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
+pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes of one file at most, so that it fits into one message. 8 MiB.
-pub const MOST_FILE_BYTES: u64 = 8 * 1024 * 1024;
+pub const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;

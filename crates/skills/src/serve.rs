@@ -27,14 +27,14 @@ pub trait ServeSkills: Sized {
 
 impl ServeSkills for ServerBuilder {
     fn skills(self, skills: Skills) -> Self {
-        // A server without any source of skills does not claim to have some.
+        // A server without a source of skills does not declare the extension.
         if skills.is_empty() {
             return self;
         }
         let served = Served { catalog: Arc::new(Catalog::open(skills)), watching: OnceLock::new() };
         let served = Arc::new(served);
         let [list, get, read] = [served.clone(), served.clone(), served.clone()];
-        self.declare_extension(EXTENSION, json!({"directoryRead": true}))
+        self.extension(EXTENSION, json!({"directoryRead": true}))
             .method(SKILLS_LIST, Era::Both, move |context: &Context, params: Params<'_>| {
                 let ListParams { cursor } = match list_params(params) {
                     Ok(params) => params,
@@ -69,7 +69,7 @@ impl ServeSkills for ServerBuilder {
 /// The skills of one server.
 struct Served {
     catalog: Arc<Catalog>,
-    /// Started when skills are first asked for; `None` if that failed.
+    /// Started with the first request for skills; `None` if that failed.
     watching: OnceLock<Option<Watching>>,
 }
 
@@ -99,9 +99,9 @@ impl Served {
             let reload = Arc::downgrade(&self.catalog);
             let started = Watching::start(&self.catalog, reload, server.downgrade());
             if let Err(error) = &started {
-                tracing::warn!(error, "changes of skills will not be seen until the next start");
+                tracing::warn!(error, "changes of skills will not be noticed until the next start");
             }
-            // What has changed since they were read was not seen.
+            // Changes between reading and watching would be missed otherwise.
             let (before, now) = self.catalog.reload();
             announce(server, &before, &now);
             started.ok()
@@ -146,7 +146,7 @@ impl ResourceProvider for SkillProvider {
         let snapshot = self.0.catalog.snapshot();
         let Some(Node::File(file)) = snapshot.node(uri) else { return Err(ReadError::NotFound) };
         let file = file.file();
-        // What a client verifies is what the message holds; a link would be something else.
+        // Clients verify the bytes in the message, so it must not be a link.
         let bulk = Bulk::bytes(file.name(), file.bytes.clone()).with_uri(uri).inline();
         Ok(match file.mime_type() {
             Some(mime_type) => bulk.with_mime_type(mime_type),
@@ -186,7 +186,7 @@ fn list_skills(context: &Context, snapshot: &Snapshot, cursor: Option<&str>) -> 
 fn get_skill(context: &Context, snapshot: &Snapshot, uri: &str) -> Outcome {
     let found = snapshot.find(uri).filter(|skill| may_read(context, skill));
     let skill = found.ok_or_else(|| {
-        RpcError::invalid_params("uri is not that of a skill here; skills/list has those there are")
+        RpcError::invalid_params("uri is not the URI of a skill; skills/list lists them")
             .with("uri", uri)
     })?;
     let mut result = Map::from_iter([("skill".to_owned(), json!(skill.entry()))]);
@@ -206,10 +206,10 @@ fn read_directory(
     cursor: Option<&str>,
 ) -> Outcome {
     let not_found =
-        || RpcError::invalid_params("uri is not that of a directory of skills").with("uri", uri);
+        || RpcError::invalid_params("uri is not the URI of a skill directory").with("uri", uri);
     let Some(Node::Directory(directory)) = snapshot.node(uri) else { return Err(not_found()) };
     let after = read_cursor(cursor)?;
-    // A directory is there for those who may see something in it.
+    // A directory exists for callers that may see something in it.
     let may_see = |child: &&String| match snapshot.node(child) {
         Some(Node::File(_)) => context.resource_access(child) >= Access::See,
         Some(Node::Directory(_)) => {
@@ -232,7 +232,7 @@ fn read_directory(
     context.reply(&ListResult { name: "resources", entries, next_cursor, stateless })
 }
 
-/// Returns whether a caller may read every file of a skill; a part of one is none.
+/// Returns whether a caller may read every file of a skill. A partially visible skill does not exist.
 fn may_read(context: &Context, skill: &Skill) -> bool {
     skill.files().iter().all(|file| context.resource_access(&file.uri) == Access::Read)
 }
@@ -254,8 +254,8 @@ fn stateless_fields(context: &Context, ttl_ms: u64) -> Option<StatelessMembers> 
 }
 
 fn list_params(params: Params<'_>) -> Result<ListParams, RpcError> {
-    let told = |error| RpcError::invalid_params(format!("cursor must be a string: {error}"));
-    params.decode().map_err(told)
+    let invalid = |error| RpcError::invalid_params(format!("cursor must be a string: {error}"));
+    params.decode().map_err(invalid)
 }
 
 fn named_uri(params: Params<'_>) -> Result<String, RpcError> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::digest::Digest;
 use crate::entry::{ManifestFile, SkillEntry};
 use crate::frontmatter::{BadFrontmatter, Frontmatter};
-use crate::{MOST_BYTES, MOST_FILE_BYTES, MOST_FILES, SKILL_FILE, uri};
+use crate::{MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, SKILL_FILE, uri};
 
 /// A skill with all of its files, which passed every check.
 ///
@@ -127,18 +127,19 @@ impl SkillFile {
 
 /// Returns whether a path only goes down, to nothing that could be understood in two ways.
 fn is_path(path: &str) -> bool {
-    path.len() <= LONGEST_PATH && path.split('/').all(|segment| uri::is_segment(segment.as_bytes()))
+    path.len() <= MAX_PATH_LENGTH
+        && path.split('/').all(|segment| uri::is_segment(segment.as_bytes()))
 }
 
 fn check_sizes(files: &BTreeMap<String, Bytes>) -> Result<(), SkillError> {
-    if files.len() > MOST_FILES {
+    if files.len() > MAX_FILES {
         return Err(SkillError::TooManyFiles);
     }
     let mut total = 0;
     let names: BTreeSet<&str> = files.keys().map(String::as_str).collect();
     for (file, bytes) in files {
         let size = bytes.len() as u64;
-        if size > MOST_FILE_BYTES {
+        if size > MAX_FILE_BYTES {
             return Err(SkillError::FileTooLarge { file: file.clone(), size });
         }
         total += size;
@@ -147,7 +148,7 @@ fn check_sizes(files: &BTreeMap<String, Bytes>) -> Result<(), SkillError> {
             return Err(SkillError::Path(file.clone()));
         }
     }
-    if total > MOST_BYTES { Err(SkillError::TooLarge) } else { Ok(()) }
+    if total > MAX_BYTES { Err(SkillError::TooLarge) } else { Ok(()) }
 }
 
 /// A reason not to serve a skill, and what to do about it.
@@ -166,7 +167,7 @@ pub enum SkillError {
     /// The `SKILL.md` is not a text.
     #[error("its SKILL.md is not UTF-8; save it as UTF-8")]
     NotText,
-    /// The frontmatter is not as it should be.
+    /// The frontmatter is invalid.
     #[error("SKILL.md: {0}")]
     Frontmatter(#[from] BadFrontmatter),
     /// The name is not that of the directory.
@@ -178,11 +179,11 @@ pub enum SkillError {
         directory: String,
     },
     /// There are too many files.
-    #[error("it has more than {MOST_FILES} files; split it, or move some of them elsewhere")]
+    #[error("it has more than {MAX_FILES} files; split it, or move some of them elsewhere")]
     TooManyFiles,
     /// One file is too large.
     #[error(
-        "its file {file} has {size} bytes, and at most {MOST_FILE_BYTES} are served; make it \
+        "its file {file} has {size} bytes, and at most {MAX_FILE_BYTES} are served; make it \
          smaller, or move it elsewhere"
     )]
     FileTooLarge {
@@ -192,15 +193,13 @@ pub enum SkillError {
         size: u64,
     },
     /// All files together are too large.
-    #[error(
-        "its files have more than {MOST_BYTES} bytes; split it, or move some of them elsewhere"
-    )]
+    #[error("its files have more than {MAX_BYTES} bytes; split it, or move some of them elsewhere")]
     TooLarge,
     /// Directories are nested too deeply.
     #[error("its directory {0} is nested too deeply; move it up")]
     TooDeep(String),
     /// A link leads out of the skill, or to a directory.
-    #[error("{0} is a link that is not to a file of the same skill; put a copy there")]
+    #[error("{0} is a link that does not lead to a file of the same skill; replace it with a copy")]
     Link(String),
     /// Something is neither a file nor a directory.
     #[error("{0} is neither a file nor a directory; remove it")]
@@ -215,18 +214,18 @@ pub enum SkillError {
         source: io::Error,
     },
     /// The directory is itself a skill; its parent is expected.
-    #[error("it is a skill itself, and a directory of skills is wanted; name the one above it")]
+    #[error("it is itself a skill, not a directory of skills; pass its parent directory")]
     IsSkill,
     /// Another skill is served there.
     #[error("it collides with the skill {0}; rename one of them")]
     Taken(String),
-    /// There is no room for more.
-    #[error("there are too many skills, or too many bytes of them; serve fewer")]
+    /// The limit on skills or their bytes is reached.
+    #[error("the limit on skills or on their total size is reached; serve fewer")]
     NoRoom,
 }
 
 /// Bytes of a path at most.
-pub(crate) const LONGEST_PATH: usize = 1024;
+pub(crate) const MAX_PATH_LENGTH: usize = 1024;
 
 #[cfg(test)]
 mod tests {

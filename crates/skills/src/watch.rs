@@ -49,7 +49,7 @@ fn follow(catalog: &Weak<Catalog>, server: &WeakServer, reports: &Receiver<notif
         let mut matters = matters(first);
         let begun = Instant::now();
         // A file that is being written reports several times; it is read when that is over.
-        while begun.elapsed() < LONGEST_WAIT {
+        while begun.elapsed() < MAX_WAIT {
             match reports.recv_timeout(PAUSE) {
                 Ok(report) => matters |= self::matters(report),
                 Err(RecvTimeoutError::Timeout) => break,
@@ -97,4 +97,4 @@ fn matters(report: notify::Result<Event>) -> bool {
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest wait for files that go on changing.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);

@@ -50,7 +50,7 @@ step, and asks a person where one has to confirm. Do not work through it from me
 2. Do what the step says.
 3. Call `workflow_continue` with the token and the output of the step. It returns the next step, or
    says what is missing.
-4. Go on until the run is complete. `workflow_status` tells where it stands.
+4. Continue until the run is complete. `workflow_status` shows its progress.
 
 `references/workflow.json` holds all steps, for reading only: a step counts when the run has accepted
 its output.

@@ -33,7 +33,7 @@ async fn client(entry: Value, text: &str) -> Client {
     });
     let got = json!({"skill": entry, "resultType": "complete"});
     let server = Server::builder("liar", "1")
-        .declare_extension(EXTENSION, json!({}))
+        .extension(EXTENSION, json!({}))
         .method("skills/list", Era::Both, move |context: &Context, _: Params<'_>| {
             Reply::Ready(context.reply(&listed))
         })

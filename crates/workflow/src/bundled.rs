@@ -20,3 +20,19 @@ pub(crate) const FILES: [(&str, &str); 6] = [
 
 /// Their format.
 pub(crate) const FORMAT: Format = Format::Yaml;
+
+#[cfg(test)]
+mod tests {
+    use super::{FILES, FORMAT};
+    use crate::read::Reading;
+
+    /// The program trusts its bundled workflows, so their patterns are compiled here.
+    #[test]
+    fn bundled_workflows_have_no_problems() {
+        for (name, text) in FILES {
+            let reading = Reading::of(text, FORMAT, "general");
+            assert_eq!(reading.problems, [], "{name}");
+            assert_eq!(reading.workflow, Reading::bundled(text, FORMAT).workflow, "{name}");
+        }
+    }
+}

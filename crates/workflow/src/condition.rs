@@ -111,6 +111,15 @@ impl Condition {
         }
     }
 
+    /// Returns the names of the variables it refers to.
+    pub fn variables(&self) -> Vec<&str> {
+        match self {
+            Self::Variable { name, .. } => vec![name],
+            Self::And(parts) | Self::Or(parts) => parts.iter().flat_map(Self::variables).collect(),
+            Self::Not(condition) => condition.variables(),
+        }
+    }
+
     /// Returns whether it refers to one of these variables.
     pub(crate) fn asks_about(&self, names: &[&str]) -> bool {
         match self {
@@ -209,7 +218,8 @@ pub(crate) fn covers(name: &str, path: &str) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-pub(crate) fn find<'a>(context: &'a WorkflowContext, path: &str) -> Option<&'a Value> {
+/// Looks up a variable by name, or a member of one by a dotted path.
+pub fn find<'a>(context: &'a WorkflowContext, path: &str) -> Option<&'a Value> {
     if let Some(value) = context.get(path) {
         return Some(value);
     }

@@ -7,7 +7,9 @@
 
 mod bundled;
 mod condition;
+pub mod document;
 mod fault;
+mod folder;
 mod library;
 mod lookup;
 mod model;
@@ -21,7 +23,7 @@ pub mod schema;
 mod source;
 mod template;
 
-pub use condition::{Comparison, Condition, WorkflowContext};
+pub use condition::{Comparison, Condition, WorkflowContext, find};
 pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use library::{
     BrokenFile, Library, LibraryChanges, LibraryEntry, LibraryWatcher, Origin, UnreadableDirectory,

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::bundled;
+use crate::folder::{FoundFile, find_file, find_files};
 use crate::model::Workflow;
 use crate::problem::{Problem, nearest};
 use crate::read::Reading;
-use files::WorkflowFile;
 use index::Index;
 
 pub use index::BrokenFile;
@@ -97,7 +97,7 @@ impl Library {
     pub fn bundled() -> Self {
         let mut index = Index::default();
         for (name, text) in bundled::FILES {
-            let reading = Reading::of(text, bundled::FORMAT, "general");
+            let reading = Reading::bundled(text, bundled::FORMAT);
             index.insert(Origin::Bundled, 0, Path::new(name).into(), reading);
         }
         Self { inner: Arc::new(Inner { directories: Vec::new(), index: RwLock::new(index) }) }
@@ -114,7 +114,7 @@ impl Library {
         for (origin, path) in directories {
             let bad = |source| UnreadableDirectory { path: path.clone(), source };
             let path = path.canonicalize().map_err(bad)?;
-            let found = files::find(&path).map_err(bad)?;
+            let found = find_files(&path).map_err(bad)?;
             inner.directories.push(Directory { origin, path: path.clone() });
             let rank = inner.directories.len();
             for (found, reading) in files::read_all(found, &path) {
@@ -180,7 +180,7 @@ impl Library {
                 path.starts_with(&directory.path).then_some((index + 1, directory))
             });
         let Some((rank, directory)) = place else { return LibraryChanges::default() };
-        let found = files::find_one(path, &directory.path);
+        let found = find_file(path, &directory.path);
         let reading = found.as_ref().map(|found| files::read(found, &directory.path));
         if let Some(reading) = &reading {
             log_warnings(path, reading);
@@ -190,7 +190,7 @@ impl Library {
         }
         let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
         match (found, reading) {
-            (Some(WorkflowFile { path, .. }), Some(reading)) => {
+            (Some(FoundFile { path, .. }), Some(reading)) => {
                 index.insert(directory.origin, rank, path, reading)
             }
             _ => index.remove(path),
@@ -203,7 +203,7 @@ impl Library {
         let known = self.index().paths();
         let mut paths: Vec<PathBuf> = known.iter().map(|path| path.to_path_buf()).collect();
         for directory in &self.inner.directories {
-            let found = files::find(&directory.path).unwrap_or_default();
+            let found = find_files(&directory.path).unwrap_or_default();
             paths.extend(found.into_iter().map(|found| found.path.to_path_buf()));
         }
         paths.sort();
@@ -261,7 +261,7 @@ pub fn check_file(path: &Path) -> std::io::Result<Vec<Problem>> {
 
 /// Returns the workflow files of a directory, sorted.
 pub fn files_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let found = files::find(directory)?;
+    let found = find_files(directory)?;
     let mut paths: Vec<_> = found.into_iter().map(|found| found.path.to_path_buf()).collect();
     paths.sort();
     Ok(paths)

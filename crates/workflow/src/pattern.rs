@@ -22,13 +22,18 @@ impl Pattern {
         Self::weigh(source, flags).map(|(pattern, _)| pattern)
     }
 
+    /// Creates a pattern that is known to be valid.
+    pub(crate) fn trusted(source: &str, flags: &str) -> Self {
+        Self { source: source.into(), flags: flags.into() }
+    }
+
     /// Creates a pattern and returns the approximate bytes it takes compiled.
     pub(crate) fn weigh(source: &str, flags: &str) -> Result<(Self, usize), String> {
         let known = |flag: char| "imsxguy".contains(flag);
         if let Some(flag) = flags.chars().find(|flag| !known(*flag)) {
             return Err(format!("the flag {flag:?} is unknown; use i, m, s or x"));
         }
-        let pattern = Self { source: source.into(), flags: flags.into() };
+        let pattern = Self::trusted(source, flags);
         let compiled = pattern.compiled().map_err(|error| explain(&error))?;
         Ok((pattern, compiled.weight))
     }
@@ -49,7 +54,7 @@ impl Pattern {
     }
 
     fn compiled(&self) -> Result<Arc<Compiled>, regex::Error> {
-        static COMPILED: Cache<String, Compiled> = Cache::new(MOST_KEPT);
+        static COMPILED: Cache<String, Compiled> = Cache::new(MAX_KEPT);
         // Repeated flags and flags without effect share a cache entry.
         let flags: String = "imsx".chars().filter(|flag| self.flags.contains(*flag)).collect();
         let key = format!("{flags}/{}", self.source);
@@ -69,10 +74,10 @@ impl Compiled {
     fn of(source: &str, flags: &str) -> Result<Self, regex::Error> {
         let mut bounds = BOUNDS.into_iter();
         loop {
-            let bound = bounds.next().unwrap_or(LARGEST);
+            let bound = bounds.next().unwrap_or(MAX_BYTES);
             match compile(source, flags, bound) {
                 Ok(regex) => return Ok(Self { regex, weight: bound + source.len() * PER_BYTE }),
-                Err(regex::Error::CompiledTooBig(_)) if bound < LARGEST => {}
+                Err(regex::Error::CompiledTooBig(_)) if bound < MAX_BYTES => {}
                 Err(error) => return Err(error),
             }
         }
@@ -87,8 +92,8 @@ fn compile(source: &str, flags: &str, bound: usize) -> Result<Regex, regex::Erro
         .dot_matches_new_line(has('s'))
         .ignore_whitespace(has('x'))
         .size_limit(bound)
-        .dfa_size_limit(LARGEST)
-        .nest_limit(DEEPEST)
+        .dfa_size_limit(MAX_BYTES)
+        .nest_limit(MAX_DEPTH)
         .build()
 }
 
@@ -100,19 +105,19 @@ fn explain(error: &regex::Error) -> String {
 }
 
 /// Limit on the bytes of a compiled pattern.
-pub(crate) const LARGEST: usize = 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// Size limits to try in turn; most patterns are small.
-const BOUNDS: [usize; 3] = [LARGEST / 64, LARGEST / 8, LARGEST];
+const BOUNDS: [usize; 3] = [MAX_BYTES / 64, MAX_BYTES / 8, MAX_BYTES];
 
 /// Weight of each byte of the source.
 const PER_BYTE: usize = 256;
 
 /// Limit on the cached patterns.
-const MOST_KEPT: usize = 32;
+const MAX_KEPT: usize = 32;
 
 /// Limit on the nesting depth.
-const DEEPEST: u32 = 50;
+const MAX_DEPTH: u32 = 50;
 
 #[cfg(test)]
 mod tests {

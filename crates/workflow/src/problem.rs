@@ -1,4 +1,4 @@
-//! Problems of workflow files, with their positions.
+//! Problems of files, with their positions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -40,7 +40,7 @@ pub enum Severity {
     Warning,
 }
 
-/// One problem of a workflow file.
+/// One problem of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Severity.
@@ -59,7 +59,8 @@ impl Problem {
         Self::at(Position::START, message)
     }
 
-    pub(crate) fn at(position: Position, message: impl Into<String>) -> Self {
+    /// Creates an error at a position.
+    pub fn at(position: Position, message: impl Into<String>) -> Self {
         let (pointer, message) = (String::new(), message.into());
         Self { severity: Severity::Error, position, pointer, message }
     }
@@ -77,8 +78,8 @@ impl fmt::Display for Problem {
 }
 
 /// Shortens a name from a file for display.
-pub(crate) fn short(name: &str) -> Cow<'_, str> {
-    mcp_flow_proto::text::truncate(name, LONGEST_SHOWN)
+pub fn short(name: &str) -> Cow<'_, str> {
+    mcp_flow_proto::text::truncate(name, MAX_SHOWN_LENGTH)
 }
 
 /// Returns the most similar candidate, if one is close enough.
@@ -88,14 +89,14 @@ pub fn nearest<'a>(
 ) -> Option<&'a str> {
     // Longer words can have more typos; very long ones are not compared.
     let length = written.chars().count();
-    let most = if length > LONGEST_WORD { return None } else { (length / 3).max(1) };
+    let most = if length > MAX_WORD_LENGTH { return None } else { (length / 3).max(1) };
     let written = plain(written);
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len() <= LONGEST_WORD * 4)
+        .filter(|candidate| candidate.len() <= MAX_WORD_LENGTH * 4)
         .map(|candidate| (plain(candidate), candidate))
         .filter(|(plain, _)| may_be_near(&written, plain, most))
-        .take(MOST_COMPARED)
+        .take(MAX_COMPARED)
         .map(|(plain, candidate)| (strsim::osa_distance(&written, &plain), candidate))
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
@@ -118,11 +119,11 @@ fn may_be_near(one: &str, other: &str, most: usize) -> bool {
 }
 
 /// Maximum number of candidates whose edit distance is computed.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED: usize = 500;
 
-const LONGEST_SHOWN: usize = 60;
+const MAX_SHOWN_LENGTH: usize = 60;
 
-const LONGEST_WORD: usize = 100;
+const MAX_WORD_LENGTH: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -16,9 +16,11 @@ use serde_json::Value;
 
 use crate::model::{Confirmation, Step, Task, Workflow};
 use crate::problem::{Problem, Severity};
-use crate::source::{Format, WantedPositions};
+use crate::source::Format;
 use budget::Kind;
-use fields::{Fields, Location, Problems};
+
+pub use conditions::read_condition;
+pub use fields::{Fields, Problems, ValuePath, shown};
 
 #[cfg(test)]
 pub(crate) use conditions::condition_of;
@@ -51,6 +53,15 @@ impl Reading {
     /// assert_eq!(message[1], "line 6, column 29: `promt` is unknown; did you mean `prompt`?");
     /// ```
     pub fn of(text: &str, format: Format, category: &str) -> Self {
+        Self::read(text, format, category, Problems::default())
+    }
+
+    /// Reads the text of a bundled file, without compiling its patterns.
+    pub(crate) fn bundled(text: &str, format: Format) -> Self {
+        Self::read(text, format, "general", Problems::trusted())
+    }
+
+    fn read(text: &str, format: Format, category: &str, problems: Problems) -> Self {
         let value = match format.parse(text) {
             Ok(value) => value,
             Err(problem) => {
@@ -58,19 +69,9 @@ impl Reading {
                 return Self { workflow: None, id, problems: vec![problem] };
             }
         };
-        let problems = Problems::default();
         let workflow = read_workflow(&value, category, &problems);
         let id = value.get("id").and_then(Value::as_str).map(Into::into);
-        let problems = problems.into_inner();
-        if problems.is_empty() {
-            return Self { workflow, id, problems: Vec::new() };
-        }
-        let mut positions =
-            WantedPositions::wanted(problems.iter().map(fields::Unlocated::pointer));
-        format.locate(text, &mut positions);
-        let mut problems: Vec<_> =
-            problems.into_iter().map(|note| note.located(&positions)).collect();
-        problems.sort_by_key(|problem| problem.position);
+        let problems = problems.located(text, format);
         let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
         Self { workflow: workflow.filter(|_| usable), id, problems }
     }
@@ -91,7 +92,7 @@ fn is_identifier_character(character: char) -> bool {
 }
 
 fn read_workflow(value: &Value, category: &str, problems: &Problems) -> Option<Workflow> {
-    let fields = Fields::of(value, Location::ROOT, &WORKFLOW, problems)?;
+    let fields = Fields::of(value, ValuePath::ROOT, &WORKFLOW, problems)?;
     let id = fields.identifier("id");
     let name = fields.required_text("name", 1..=128);
     let description = fields.required_text("description", 1..=512);
@@ -154,14 +155,14 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
     steps.into_iter().collect()
 }
 
-fn read_step(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Step> {
+fn read_step(value: &Value, location: ValuePath<'_>, problems: &Problems) -> Option<Step> {
     if references::is_loop(value) {
         return loops::read(value, location, problems).map(Step::Loop);
     }
     read_task(value, location, problems).map(Step::Task)
 }
 
-fn read_task(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Task> {
+fn read_task(value: &Value, location: ValuePath<'_>, problems: &Problems) -> Option<Task> {
     let fields = Fields::of(value, location, &TASK, problems)?;
     let id = fields.identifier("id");
     let title = fields.required_text("title", 1..=128);

@@ -80,7 +80,7 @@ impl Runs {
             .description("A workflow whose steps cannot be skipped")
             .no_timeout()
             .retention_with_data(self.retention)
-            .max_prompts(MOST_QUESTIONS)
+            .max_prompts(MAX_QUESTIONS)
     }
 
     /// Adds `workflow_start`, `workflow_continue` and `workflow_status` to a server.
@@ -100,4 +100,4 @@ const CONFIRMED_BY: &str = "Answer the pending prompt of session `{run}` with tr
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Limit on the prompts of one run. Loops ask often.
-const MOST_QUESTIONS: u32 = 4_000;
+const MAX_QUESTIONS: u32 = 4_000;

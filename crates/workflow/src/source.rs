@@ -1,4 +1,4 @@
-//! Parsing of workflow files into values, and positions of values in the text.
+//! Parsing of files into values, and positions of values in the text.
 //!
 //! Most files have no problems, so positions are computed only when there are some.
 
@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Determines the format from a file name; `None` if it is not a workflow file.
+    /// Determines the format from a file name; `None` if it is neither.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         match path.extension()?.to_str()? {
@@ -37,10 +37,15 @@ impl Format {
 
     /// Parses a text into a value. Aliases, depth and the number of values are bounded.
     pub fn parse(self, text: &str) -> Result<Value, Problem> {
+        self.parse_up_to(text, MAX_VALUES)
+    }
+
+    /// Parses a text into a value of at most this many values, each member and item counted.
+    pub fn parse_up_to(self, text: &str, values: usize) -> Result<Value, Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
-            Self::Json => json::parse(text),
-            Self::Yaml => yaml::parse(text),
+            Self::Json => json::parse(text, values),
+            Self::Yaml => yaml::parse(text, values),
         }
     }
 
@@ -57,10 +62,10 @@ impl Format {
 /// Limit on the values in a file, each member and item counted.
 ///
 /// A value takes far more memory than the two characters it can be written with.
-const MOST_VALUES: usize = 50_000;
+const MAX_VALUES: usize = 50_000;
 
-fn too_many_values() -> String {
-    format!("the file holds more than {MOST_VALUES} values; split the workflow")
+fn too_many_values(most: usize) -> String {
+    format!("the file holds more than {most} values; split it")
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub fn fill<'a>(text: &'a str, context: &WorkflowContext) -> Cow<'a, str> {
 
 /// Fills in a title: one line, with a limit, since titles are part of records.
 pub(crate) fn fill_title(title: &str, context: &WorkflowContext) -> String {
-    let filled = Filling { context, left: MOST_IN_TITLE }.fill(title);
+    let filled = Filling { context, left: MAX_IN_TITLE }.fill(title);
     filled.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Filling<'c> {
 
 impl<'c> Filling<'c> {
     pub(crate) fn from(context: &'c WorkflowContext) -> Self {
-        Self { context, left: MOST_FILLED }
+        Self { context, left: MAX_FILLED }
     }
 
     pub(crate) fn fill<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
@@ -75,10 +75,10 @@ impl<'c> Filling<'c> {
 }
 
 /// Limit on the bytes inserted together.
-const MOST_FILLED: usize = 256 * 1024;
+const MAX_FILLED: usize = 256 * 1024;
 
 /// Limit on the bytes of a title.
-const MOST_IN_TITLE: usize = 1024;
+const MAX_IN_TITLE: usize = 1024;
 
 /// Replacement of omitted text.
 const LEFT_OUT: &str = "[...]";

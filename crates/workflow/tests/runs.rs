@@ -107,7 +107,7 @@ async fn an_agent_cannot_skip_an_unfinished_step() {
     let other = json!({"token": token, "output": "it is done"});
     let error = fault(&call(&mut peer, "workflow_continue", other).await);
     assert_eq!(error["data"]["name"], "OLD_TOKEN");
-    assert!(error["data"]["details"].as_str().unwrap().contains("was refused"), "{error}");
+    assert!(error["data"]["details"].as_str().unwrap().contains("was rejected"), "{error}");
     let token = refused["token"].as_str().unwrap().to_owned();
 
     // It edits the token, and forges one.
@@ -298,8 +298,8 @@ async fn an_unanswered_confirmation_is_reported() {
     let failed = json!({"error": {"code": -32603, "message": "no window"}});
     for (reply, word) in [
         (json!({"result": {"action": "cancel"}}), "closed the question"),
-        (json!({"result": {"action": "perhaps"}}), "cannot be used (action: unknown variant"),
-        (json!({"result": {"action": "accept", "content": {"agree": "x"}}}), "cannot be used ("),
+        (json!({"result": {"action": "perhaps"}}), "is invalid (action: unknown variant"),
+        (json!({"result": {"action": "accept", "content": {"agree": "x"}}}), "is invalid ("),
         (failed, "Nobody has answered yet"),
     ] {
         let world = World::new();

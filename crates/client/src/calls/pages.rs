@@ -98,12 +98,20 @@ impl Pager {
         if self.pages > options.max_pages {
             return Err(self.endless(&format!("more than {} pages", options.max_pages)));
         }
+        let subject = self.cursor.clone().unwrap_or_default();
         let params = match self.cursor.take() {
             Some(cursor) => json!({"cursor": cursor}),
             None => json!({}),
         };
         let page = Request::new(&self.client, self.method.into(), params, read_page);
-        let page = page.repeatable().await?;
+        let page = match page.repeatable().cached(&subject).await {
+            Ok(page) => page,
+            Err(error) => {
+                // Pages that were cached before may belong to another list.
+                self.client.inner.cache.forget(self.method);
+                return Err(error);
+            }
+        };
         let Some(Value::Array(list)) = page.get(self.member) else {
             let what = format!("the result of {} has no array `{}`", self.method, self.member);
             return Err(Error::Protocol(what));

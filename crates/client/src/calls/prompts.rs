@@ -69,7 +69,7 @@ pub struct PromptOutcome {
     /// Description of the prompt.
     #[serde(default)]
     pub description: Option<String>,
-    /// Messages to start a conversation with a model.
+    /// Messages to begin a chat with a model.
     pub messages: Vec<ReceivedMessage>,
 }
 

@@ -1,26 +1,32 @@
-//! A typed request: approval, sending, timeouts, retries and `input_required` rounds.
+//! A typed request: approval, `input_required` rounds and tasks. `attempt` sends it, with timeouts and
+//! retries; `running` reports its progress.
+
+mod attempt;
+mod running;
 
 use std::borrow::Cow;
 use std::future::IntoFuture;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use mcp_flow_proto::model::DetailedTask;
 use mcp_flow_proto::{OwnedRaw, Raw, method};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use crate::calls::input_required::{self, Input};
+use crate::calls::follow::{CancelTaskOnDrop, FollowedTask};
+use crate::calls::input_required::{self, Input, ResultKind};
+use crate::calls::result_cache::CacheKey;
+use crate::calls::tasks::DetachedCall;
 use crate::client::Client;
-use crate::connection::pending::{ProgressSink, RequestFailure};
-use crate::connection::{Connection, Exchange, RequestError, RequestExtras};
+use crate::connection::Connection;
 use crate::error::Error;
 use crate::event::RequestProgress;
-use crate::transport::TransportError;
+use crate::host::Host;
+
+pub use running::RunningRequest;
 
 /// A request that is not sent yet. Await it for the result, or [`start`](Self::start) it to receive
 /// progress as well. Dropping it while it is pending cancels it at the server.
@@ -35,7 +41,14 @@ pub struct Request<P, R> {
     meta: Map<String, Value>,
     timeout: Option<Duration>,
     repeatable: bool,
+    /// Set if the result may be served from the cache.
+    cache_key: Option<CacheKey>,
     progress: Option<mpsc::Sender<RequestProgress>>,
+    host: Option<Arc<dyn Host>>,
+    /// Members that answer the previous round, if the caller goes through the rounds.
+    round: Option<Input>,
+    /// Set if the request reads a task that is to be followed to its end.
+    is_followed: bool,
 }
 
 impl<P, R> Request<P, R> {
@@ -55,7 +68,11 @@ impl<P, R> Request<P, R> {
             meta: Map::new(),
             timeout: None,
             repeatable: false,
+            cache_key: None,
             progress: None,
+            host: None,
+            round: None,
+            is_followed: false,
         }
     }
 
@@ -92,6 +109,20 @@ impl<P, R> Request<P, R> {
         self
     }
 
+    /// Serves the result from the client's cache while it is fresh, under this cursor or URI.
+    pub(crate) fn cached(mut self, subject: &str) -> Self {
+        self.cache_key = CacheKey::new(&self.method, subject);
+        self
+    }
+
+    /// Asks the server even if the result is in the client's cache.
+    pub fn fresh(mut self) -> Self {
+        if let Some(key) = self.cache_key.take() {
+            self.client.inner.cache.forget_result(&key);
+        }
+        self
+    }
+
     /// Returns the result as raw JSON instead of a typed value.
     ///
     /// ```
@@ -107,18 +138,61 @@ impl<P, R> Request<P, R> {
     /// # }
     /// ```
     pub fn raw(self) -> Request<P, Value> {
+        self.read_by(|raw: Raw<'_>| Ok(raw.decode()?))
+    }
+
+    /// Returns the result as it was received, without decoding it.
+    pub fn encoded(self) -> Request<P, OwnedRaw> {
+        self.read_by(|raw: Raw<'_>| Ok(raw.to_owned()))
+    }
+
+    fn read_by<T>(self, read: fn(Raw<'_>) -> Result<T, Error>) -> Request<P, T> {
         Request {
             client: self.client,
             method: self.method,
             params: self.params,
-            read: |raw: Raw<'_>| Ok(raw.decode()?),
+            read,
             name: self.name,
             headers: self.headers,
             meta: self.meta,
             timeout: self.timeout,
             repeatable: self.repeatable,
+            cache_key: self.cache_key,
             progress: self.progress,
+            host: self.host,
+            round: self.round,
+            is_followed: self.is_followed,
         }
+    }
+
+    /// Follows the task that the request reads to its end.
+    pub(crate) fn followed(mut self) -> Self {
+        self.is_followed = true;
+        self
+    }
+
+    /// Sets the host that answers the server's requests during this request, instead of the client's.
+    /// Under 2026-07-28 the request declares the capabilities of this host.
+    ///
+    /// A request of the server belongs to this one if it arrives on its response stream, or if this is
+    /// the only pending request with a host of its own.
+    pub fn host(mut self, host: Arc<dyn Host>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Sends one round of a multi-round request (2026-07-28), with the answers and the state of the
+    /// previous one. A result of type `input_required` or `task` is returned as it is; nobody is
+    /// asked, and no task is followed. Tasks are accepted if the capabilities of the request's
+    /// [`host`](Self::host) declare them.
+    pub fn round(mut self, responses: Map<String, Value>, state: Option<String>) -> Self {
+        let mut input = Input::new();
+        if !responses.is_empty() {
+            input.push(("inputResponses", Value::from(responses).to_string()));
+        }
+        input.extend(state.map(|state| ("requestState", Value::from(state).to_string())));
+        self.round = Some(input);
+        self
     }
 
     /// Adds members to the request's `_meta`.
@@ -170,12 +244,75 @@ where
         RunningRequest { steps, result: self.into_future(), early: None }
     }
 
+    /// Sends a call without waiting for its end: if the server continues it as a task, the task is
+    /// returned, and read later by [`Client::get_task`] or [`Client::follow_task`].
+    pub async fn detach(mut self) -> Result<DetachedCall<R>, Error> {
+        match self.complete_rounds().await? {
+            Sent::Result { connection, raw } => {
+                self.read_result(&connection, &raw).await.map(DetachedCall::Completed)
+            }
+            Sent::Task(task) => Ok(DetachedCall::Task(task)),
+        }
+    }
+
     async fn run(mut self) -> Result<R, Error> {
+        if self.is_followed {
+            let id = self.name.as_deref().unwrap_or_default();
+            return (self.read)(self.followed_task(id).end().await?.raw.as_raw());
+        }
+        let task = match self.complete_rounds().await? {
+            Sent::Result { connection, raw } => return self.read_result(&connection, &raw).await,
+            Sent::Task(task) => task,
+        };
+        // Dropping a request cancels it, which a task does not notice by itself.
+        let unfinished = CancelTaskOnDrop::new(&self.client, &task.task_id);
+        let followed = FollowedTask {
+            created: Some(&task),
+            limit: Some(self.client.inner.options.total_timeout),
+            ..self.followed_task(&task.task_id)
+        };
+        let ended = followed.end().await?;
+        unfinished.disarm();
+        let connection = self.client.inner.connection().await?;
+        self.read_result(&connection, &ended.result()?).await
+    }
+
+    fn followed_task<'a>(&'a self, id: &'a str) -> FollowedTask<'a> {
+        FollowedTask {
+            client: &self.client,
+            id,
+            created: None,
+            host: self.host.as_ref(),
+            progress: self.progress.as_ref(),
+            timeout: self.timeout,
+            limit: None,
+        }
+    }
+
+    async fn read_result(&self, connection: &Connection, raw: &OwnedRaw) -> Result<R, Error> {
+        if let Some((tool, _)) = self.params.proposal().filter(|_| !self.relays()) {
+            self.client.check_output(connection, tool, raw.as_raw()).await?;
+        }
+        (self.read)(raw.as_raw())
+    }
+
+    /// Returns whether the caller goes through the rounds, and follows tasks.
+    fn relays(&self) -> bool {
+        self.round.is_some()
+    }
+
+    /// Returns whether the request accepts a task as its result, and declares that.
+    fn takes_tasks(&self) -> bool {
+        !self.relays() && self.client.inner.options.tasks && *self.method == *method::TOOLS_CALL
+    }
+
+    /// Sends the request, and answers the server's questions until there is a result or a task.
+    async fn complete_rounds(&mut self) -> Result<Sent, Error> {
         if let Some((tool, arguments)) = self.params.proposal() {
             self.headers = self.client.prepare_call(tool, arguments).await?;
         }
         let mut refreshed = false;
-        let mut input: Input = Vec::new();
+        let mut input: Input = self.round.clone().unwrap_or_default();
         let mut rounds = 0;
         loop {
             let (connection, raw) = match self.exchange(&input).await {
@@ -191,157 +328,33 @@ where
                 }
                 exchanged => exchanged?,
             };
-            let Some(needed) =
-                input_required::read_required(&connection, &self.method, raw.as_raw())?
-            else {
-                return (self.read)(raw.as_raw());
+            if self.relays() {
+                return Ok(Sent::Result { connection, raw });
+            }
+            let takes_tasks = self.takes_tasks();
+            let kind =
+                input_required::read_kind(&connection, &self.method, takes_tasks, raw.as_raw())?;
+            let needed = match kind {
+                ResultKind::Complete => return Ok(Sent::Result { connection, raw }),
+                ResultKind::Task(task) => return Ok(Sent::Task(task)),
+                ResultKind::InputRequired(needed) => needed,
             };
             rounds += 1;
             if rounds > self.client.inner.options.max_rounds {
                 let what = format!("the server asked for input {rounds} times");
                 return Err(Error::Protocol(what));
             }
-            input = input_required::collect_input(&self.client.inner, &connection, needed).await?;
-        }
-    }
-
-    /// Sends the request and waits for its response, retrying if that is safe.
-    async fn exchange(&self, input: &Input) -> Result<(Arc<Connection>, OwnedRaw), Error> {
-        let mut attempt = 0;
-        let meta = self.meta_members();
-        loop {
-            let connection = self.client.inner.connection().await?;
-            let (error, is_sent) = match self.once(&connection, input, &meta).await {
-                Ok(raw) => return Ok((connection, raw)),
-                Err(AttemptError::Final(error)) => return Err(error),
-                Err(AttemptError::Transport { error, is_sent }) => (error, is_sent),
-            };
-            attempt += 1;
-            let may_repeat = !is_sent || (self.repeatable && is_passing(&error));
-            let attempts = self.client.inner.options.backoff.attempts;
-            if !may_repeat || attempt > attempts || !self.client.inner.connector().reconnects() {
-                return Err(self.explain(error, is_sent));
-            }
-            if !connection.is_closed() {
-                let backoff = self.client.inner.options.backoff;
-                tokio::time::sleep(backoff.delay(attempt - 1, fastrand::f64())).await;
-            }
-        }
-    }
-
-    async fn once(
-        &self,
-        connection: &Arc<Connection>,
-        input: &Input,
-        meta: &str,
-    ) -> Result<OwnedRaw, AttemptError> {
-        let stateless = connection.revision().is_stateless();
-        let method = match &*self.method {
-            // 2026-07-28 has no ping.
-            method::PING if stateless => Cow::Borrowed(method::SERVER_DISCOVER),
-            _ => self.method.clone(),
-        };
-        let level = self.client.inner.log_level_member(stateless);
-        let meta = match (meta, level) {
-            (meta, None) => Cow::Borrowed(meta),
-            ("", Some(level)) => Cow::Owned(level),
-            (meta, Some(level)) => Cow::Owned(format!("{meta},{level}")),
-        };
-        // Progress is requested only if the caller wants it.
-        let sink =
-            (self.progress.is_some()).then(|| Arc::new(ProgressSink::new(self.progress.clone())));
-        let extras = RequestExtras {
-            meta: &meta,
-            input,
-            name: self.name.as_deref(),
-            headers: &self.headers,
-            progress: sink.clone(),
-        };
-        let exchange = match connection.request(method, &self.params, &extras) {
-            Ok(exchange) => exchange,
-            Err(RequestError::Usage(what)) => return Err(AttemptError::Final(Error::Usage(what))),
-            Err(RequestError::Unsent(error)) => {
-                return Err(AttemptError::Transport { error, is_sent: false });
-            }
-        };
-        match self.wait(connection, exchange, sink).await? {
-            Ok(raw) => Ok(raw),
-            Err(RequestFailure::Server(error)) => Err(AttemptError::Final(error.into())),
-            Err(RequestFailure::Transport(error)) => {
-                let is_sent = !matches!(error, TransportError::Unreachable { .. });
-                Err(AttemptError::Transport { error, is_sent })
-            }
-        }
-    }
-
-    /// Waits for the response until its timeout.
-    async fn wait(
-        &self,
-        connection: &Connection,
-        mut exchange: Exchange,
-        sink: Option<Arc<ProgressSink>>,
-    ) -> Result<Result<OwnedRaw, RequestFailure>, AttemptError> {
-        let options = &self.client.inner.options;
-        let limit = self.timeout.unwrap_or(options.request_timeout);
-        let begun = Instant::now();
-        let mut seen = 0;
-        loop {
-            if let Ok(reply) = tokio::time::timeout(limit, exchange.reply()).await {
-                return Ok(reply);
-            }
-            let reports = sink.as_ref().map_or(0, |sink| sink.count());
-            // While the host answers a request of the server, the host's own timeout applies.
-            let is_asking = connection.server_requests().are_open();
-            if (reports == seen && !is_asking) || begun.elapsed() >= options.total_timeout {
-                break;
-            }
-            seen = reports;
-        }
-        Err(AttemptError::Final(match connection.last_invalid_message() {
-            Some(garbage) => Error::Protocol(format!(
-                "no response to {} within {}, only invalid messages such as {garbage:?}",
-                self.method,
-                crate::error::Seconds(limit),
-            )),
-            None => Error::Timeout { what: self.method.to_string(), limit },
-        }))
-    }
-
-    fn meta_members(&self) -> String {
-        if self.meta.is_empty() {
-            return String::new();
-        }
-        let text = serde_json::to_string(&self.meta).unwrap_or_default();
-        text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned()
-    }
-
-    fn explain(&self, source: TransportError, is_sent: bool) -> Error {
-        let method = self.method.to_string();
-        match source {
-            TransportError::InvalidMessage(what) => Error::Protocol(what),
-            source if is_sent && is_passing(&source) => Error::Lost { method, source },
-            // The server may have processed it, though its response is not trusted.
-            source @ TransportError::InvalidSignature(_) if is_sent => {
-                Error::Lost { method, source }
-            }
-            source => Error::Connect { target: self.client.inner.target.clone(), source },
+            let inner = &self.client.inner;
+            let host = self.host.as_ref().unwrap_or(&inner.host);
+            input = input_required::collect_input(inner, &connection, &**host, needed).await?;
         }
     }
 }
 
-/// Failure of one attempt.
-enum AttemptError {
-    Final(Error),
-    Transport { error: TransportError, is_sent: bool },
-}
-
-/// Returns whether an error is transient.
-fn is_passing(error: &TransportError) -> bool {
-    match error {
-        TransportError::Lost(_) | TransportError::Unreachable { .. } => true,
-        TransportError::Refused { status, .. } => *status >= 500 || *status == 429,
-        _ => false,
-    }
+/// Response to a request, after its rounds.
+enum Sent {
+    Result { connection: Arc<Connection>, raw: OwnedRaw },
+    Task(Box<DetailedTask>),
 }
 
 impl<P, R> IntoFuture for Request<P, R>
@@ -360,54 +373,6 @@ where
 impl<P, R> std::fmt::Debug for Request<P, R> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-/// A pending request: a stream of its progress and a future of its result. The stream ends when the
-/// result has arrived. Dropping it cancels the request.
-#[must_use = "dropping it cancels the request"]
-pub struct RunningRequest<R> {
-    steps: mpsc::Receiver<RequestProgress>,
-    result: BoxFuture<'static, Result<R, Error>>,
-    early: Option<Result<R, Error>>,
-}
-
-impl<R> Stream for RunningRequest<R> {
-    type Item = RequestProgress;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<RequestProgress>> {
-        if self.early.is_none()
-            && let Poll::Ready(result) = self.result.as_mut().poll(task)
-        {
-            self.early = Some(result);
-        }
-        match self.steps.poll_recv(task) {
-            Poll::Ready(step) => Poll::Ready(step),
-            Poll::Pending if self.early.is_some() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl<R> Unpin for RunningRequest<R> {}
-
-impl<R> Future for RunningRequest<R> {
-    type Output = Result<R, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Result<R, Error>> {
-        match self.early.take() {
-            Some(result) => Poll::Ready(result),
-            None => self.result.as_mut().poll(task),
-        }
-    }
-}
-
-impl<R> std::fmt::Debug for RunningRequest<R> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("RunningRequest").finish_non_exhaustive()
     }
 }
 

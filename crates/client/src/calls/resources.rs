@@ -44,7 +44,8 @@ impl Client {
         PagedList::new(self, method::RESOURCES_TEMPLATES_LIST, "resourceTemplates")
     }
 
-    /// Reads a resource.
+    /// Reads a resource. Contents that the server allows to be cached are served from the cache while
+    /// they are fresh; [`Request::fresh`] reads them again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +63,7 @@ impl Client {
         let request = Request::new(self, method::RESOURCES_READ.into(), params, |raw: Raw<'_>| {
             Ok(raw.decode()?)
         });
-        request.about(uri).repeatable()
+        request.about(uri).repeatable().cached(uri)
     }
 }
 

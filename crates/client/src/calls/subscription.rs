@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures_util::Stream;
-use mcp_flow_proto::model::SubscriptionFilter;
+use mcp_flow_proto::model::{DetailedTask, SubscriptionFilter};
 use mcp_flow_proto::{Params, RequestId, method};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -65,6 +65,14 @@ impl ChangeFilter {
         self
     }
 
+    /// Adds the status of a task, under 2026-07-28. A server does not announce tasks that it does not
+    /// know: [`Client::get_task`] shows whether it does.
+    #[must_use]
+    pub fn task(mut self, id: impl Into<String>) -> Self {
+        self.filter.tasks.get_or_insert_default().push(id.into());
+        self
+    }
+
     fn includes(&self, event: &ClientEvent) -> Option<ServerChange> {
         let topics = self.filter.topics;
         match event {
@@ -78,8 +86,15 @@ impl ChangeFilter {
             ClientEvent::ResourceUpdated { uri } if self.covers(uri) => {
                 Some(ServerChange::Resource(uri.clone()))
             }
+            ClientEvent::TaskChanged(task) if self.has_task(&task.task_id) => {
+                Some(ServerChange::Task(task.clone()))
+            }
             _ => None,
         }
+    }
+
+    fn has_task(&self, id: &str) -> bool {
+        self.filter.tasks.iter().flatten().any(|task| task == id)
     }
 
     /// Returns whether a URI is a subscribed resource or beneath one.
@@ -104,6 +119,8 @@ pub enum ServerChange {
     Resources,
     /// This resource; read it again.
     Resource(String),
+    /// The status of this task. Its progress is not announced.
+    Task(Box<DetailedTask>),
     /// The subscription was renewed after a reconnection; changes in between were missed.
     Reconnected,
 }
@@ -275,6 +292,10 @@ async fn subscribe(
     connection: &Arc<Connection>,
     entry: &Arc<Entry>,
 ) -> Result<Never, Ended> {
+    if entry.filter.filter.tasks.is_some() {
+        let what = "tasks are announced by servers of revision 2026-07-28 only";
+        return Err(Ended::Failed(Error::Usage(what.to_owned())));
+    }
     let limit = client.inner.options.request_timeout;
     for uri in &entry.filter.filter.resources {
         let params = json!({"uri": uri});

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::header_arguments;
 use crate::calls::content::{ContentBlock, texts};
+use crate::calls::listed_tools::ListedTool;
 use crate::calls::pages::PagedList;
 use crate::calls::request::{Request, RequestParams};
 use crate::client::{Client, ClientInner};
@@ -60,7 +61,8 @@ impl Client {
     }
 
     /// Calls a tool. A tool that fails gives an outcome with `is_error`, not an error; see
-    /// [`ToolOutcome::into_result`].
+    /// [`ToolOutcome::into_result`]. Structured content that violates the tool's output schema is
+    /// [`Error::InvalidOutput`]; the tools are listed before the first call for that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -97,11 +99,14 @@ impl Client {
             _ => return Err(Error::Usage("tool arguments must be an object".to_owned())),
         };
         let connection = self.inner.connection().await?;
-        let definition = match self.inner.needs_headers(&connection) {
-            // The definition marks the arguments. If it cannot be listed, no headers are sent.
-            true => self.tool_boxed(tool).await.unwrap_or_default(),
-            false => self.listed_tool(tool),
-        };
+        let is_needed =
+            self.inner.needs_headers(&connection) || self.inner.checks_output(&connection);
+        if is_needed && self.listed_tool(tool).is_none() {
+            // The definition marks arguments to send as headers, and has the output schema. If it
+            // cannot be listed, no headers are sent and the output is not checked.
+            self.list_once().await;
+        }
+        let definition = self.listed_tool(tool);
         let call = ProposedCall { tool, arguments, definition: definition.as_deref() };
         self.inner.approve(&connection, &call).await?;
         match definition {
@@ -114,16 +119,43 @@ impl Client {
 
     /// Finds a tool among those listed before.
     pub(crate) fn listed_tool(&self, name: &str) -> Option<Arc<ToolDefinition>> {
-        let tools = self.inner.tools.lock();
-        tools.get(name).cloned()
+        self.inner.tools.find(name).map(|tool| tool.definition.clone())
     }
 
-    /// [`tool`](Self::tool) in a box, because listing is a request, which calls `prepare_call`.
-    fn tool_boxed<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Arc<ToolDefinition>>, Error>> {
-        Box::pin(self.tool(name))
+    /// Validates the result of a tool call against the tool's output schema.
+    pub(crate) async fn check_output(
+        &self,
+        connection: &Connection,
+        tool: &str,
+        result: Raw<'_>,
+    ) -> Result<(), Error> {
+        if !self.inner.checks_output(connection) {
+            return Ok(());
+        }
+        let fault = |listed: Arc<ListedTool>| listed.output_fault(result);
+        if self.inner.tools.find(tool).and_then(fault).is_none() {
+            return Ok(());
+        }
+        // The server may have changed the schema since the tool was listed.
+        self.inner.forget_tools();
+        self.list_once().await;
+        match self.inner.tools.find(tool).and_then(fault) {
+            Some(reason) => Err(Error::InvalidOutput { tool: tool.to_owned(), reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lists the tools, unless that was done since they last changed. Boxed, because listing is a
+    /// request, which calls `prepare_call`.
+    fn list_once(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let tools = &self.inner.tools;
+            let _listing = tools.listing.lock().await;
+            let generation = tools.generation();
+            if !tools.is_complete() && self.tools().all().await.is_ok() {
+                tools.complete(generation);
+            }
+        })
     }
 }
 
@@ -142,6 +174,13 @@ impl ClientInner {
             && connection.transport().is_some_and(|transport| transport.needs_headers())
     }
 
+    /// Returns whether results of tools are validated on this connection.
+    fn checks_output(&self, connection: &Connection) -> bool {
+        self.options.validate_output
+            && connection.revision().features().structured_content
+            && connection.info().is_some_and(|info| info.capabilities.tools.is_some())
+    }
+
     /// Caches a listed tool. Returns false if it must not be used over HTTP.
     fn notes(&self, tool: &ToolDefinition) -> bool {
         if self.current().is_some_and(|connection| self.needs_headers(&connection))
@@ -151,10 +190,7 @@ impl ClientInner {
             self.emit(ClientEvent::Warning(format!("ignoring tool {name}: {fault}")));
             return false;
         }
-        let mut tools = self.tools.lock();
-        if tools.len() < self.options.max_entries {
-            tools.insert(tool.name.clone(), Arc::new(tool.clone()));
-        }
+        self.tools.add(tool, self.options.max_entries);
         true
     }
 }

@@ -188,40 +188,63 @@ async fn open_once(inner: &Arc<ClientInner>) -> Result<Arc<Connection>, Error> {
     }
 }
 
-/// Opens a connection with the connector or its fallback, and performs the handshake.
+/// Opens a connection with the connector or its fallbacks, and performs the handshake. The connector
+/// that succeeds opens the next connection too.
 async fn open_by(inner: &Arc<ClientInner>) -> Result<Arc<Connection>, Error> {
+    let mut connector = inner.connector();
     loop {
-        let connector = inner.connector();
-        let mut legacy = false;
-        let failure = loop {
-            let connection = dial(inner, &*connector).await?;
-            match handshake::negotiate(inner, &connection, connector.origin(), legacy).await {
-                Ok(()) => {
-                    crate::calls::logging::restore(inner, &connection).await;
-                    return Ok(connection);
-                }
-                // Some old servers exit on an unknown request.
-                Err(HandshakeError::LostOnProbe) if connector.reconnects() && !legacy => {
-                    legacy = true;
-                }
-                Err(failure) => {
-                    close_in_background(connection);
-                    break failure;
-                }
+        let source = match open_with(inner, &*connector).await {
+            Ok(connection) => {
+                *inner.connector.lock() = connector;
+                return Ok(connection);
             }
-        };
-        match (failure, connector.fallback()) {
-            (HandshakeError::Unsuitable(_), Some(fallback)) => {
-                *inner.connector.lock() = fallback;
+            Err(HandshakeError::Failed(Error::Connect { source, .. }))
+                if has_no_endpoint(&source) =>
+            {
+                source
             }
-            (HandshakeError::Unsuitable(source), None) => {
-                return Err(Error::Connect { target: inner.target.clone(), source });
-            }
-            (HandshakeError::LostOnProbe, _) => {
+            Err(HandshakeError::Failed(error)) => return Err(error),
+            Err(HandshakeError::Unsuitable(source)) => source,
+            Err(HandshakeError::LostOnProbe) => {
                 let source = TransportError::Lost("the server exited at once".to_owned());
                 return Err(Error::Connect { target: inner.target.clone(), source });
             }
-            (HandshakeError::Failed(error), _) => return Err(error),
+        };
+        connector = match connector.fallback() {
+            Some(fallback) => fallback,
+            None => return Err(Error::Connect { target: inner.target.clone(), source }),
+        };
+    }
+}
+
+/// Returns whether a server rejected a connection because it has no such endpoint.
+fn has_no_endpoint(error: &TransportError) -> bool {
+    matches!(
+        error,
+        TransportError::Unsuitable(_)
+            | TransportError::Refused { status: 400 | 404 | 405 | 406 | 410 | 415 | 501, .. }
+    )
+}
+
+/// Opens a connection with one connector.
+async fn open_with(
+    inner: &Arc<ClientInner>,
+    connector: &dyn Connector,
+) -> Result<Arc<Connection>, HandshakeError> {
+    let mut legacy = false;
+    loop {
+        let connection = dial(inner, connector).await.map_err(HandshakeError::Failed)?;
+        match handshake::negotiate(inner, &connection, connector.origin(), legacy).await {
+            Ok(()) => {
+                crate::calls::logging::restore(inner, &connection).await;
+                return Ok(connection);
+            }
+            // Some old servers exit on an unknown request.
+            Err(HandshakeError::LostOnProbe) if connector.reconnects() && !legacy => legacy = true,
+            Err(failure) => {
+                close_in_background(connection);
+                return Err(failure);
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn remember(origin: Option<&str>, legacy: bool) {
     let mut known = lock();
     if !legacy {
         known.remove(origin);
-    } else if known.len() < MOST {
+    } else if known.len() < MAX_COUNT {
         known.insert(origin.to_owned(), ());
     }
 }
@@ -30,4 +30,4 @@ fn lock() -> parking_lot::MutexGuard<'static, HashMap<String, ()>> {
 }
 
 /// Maximum number of cached origins; others are probed every time.
-const MOST: usize = 4096;
+const MAX_COUNT: usize = 4096;

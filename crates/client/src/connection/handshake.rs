@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_proto::model::{Implementation, ServerCapabilities};
+use mcp_flow_proto::model::{
+    ClientCapabilities, Icon, Implementation, ServerCapabilities, is_website,
+};
 use mcp_flow_proto::{OwnedRaw, Raw, Revision, method};
 use serde_json::{Map, Value, json};
 
@@ -91,6 +93,21 @@ pub(crate) async fn negotiate(
             agreed
         }
     }
+}
+
+/// `_meta` members of a stateless request, without braces.
+pub(crate) fn own_meta(
+    inner: &ClientInner,
+    capabilities: &ClientCapabilities,
+    revision: Revision,
+) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": revision.name(),
+        "io.modelcontextprotocol/clientInfo": inner.options.client.for_revision(revision),
+        "io.modelcontextprotocol/clientCapabilities": declare(capabilities, revision),
+    });
+    let text = meta.to_string();
+    text[1..text.len() - 1].to_owned()
 }
 
 /// Pings the server, by `server/discover` where the revision has no ping.
@@ -251,7 +268,7 @@ impl Handshake<'_> {
     fn ask_initialize(&self, revision: Revision) -> Result<Exchange, HandshakeError> {
         let mut params = json!({
             "protocolVersion": revision.name(),
-            "capabilities": declare(self.inner.capabilities(), revision),
+            "capabilities": declare(&self.inner.capabilities(), revision),
             "clientInfo": self.inner.options.client.for_revision(revision),
         });
         if let Some(transport) = self.connection.transport() {
@@ -293,7 +310,11 @@ impl Handshake<'_> {
             version: text("version").unwrap_or_default(),
             title: text("title"),
             description: text("description"),
+            icons: Icon::displayable(info.get("icons").cloned().unwrap_or_default()),
+            website_url: text("websiteUrl").filter(|url| is_website(url)),
         };
+        // Changes may have been missed since the last connection.
+        self.inner.cache.clear();
         let capabilities = members.get("capabilities").cloned().unwrap_or_default();
         let info = ServerInfo {
             revision,
@@ -306,15 +327,8 @@ impl Handshake<'_> {
 
     /// The `_meta` members of every stateless request, without braces.
     fn own_meta(&self, revision: Revision) -> String {
-        let capabilities = declare(self.inner.capabilities(), revision);
-        let client = self.inner.options.client.for_revision(revision);
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": revision.name(),
-            "io.modelcontextprotocol/clientInfo": client,
-            "io.modelcontextprotocol/clientCapabilities": capabilities,
-        });
-        let text = meta.to_string();
-        text[1..text.len() - 1].to_owned()
+        let capabilities = self.inner.with_tasks(self.inner.capabilities());
+        own_meta(self.inner, &capabilities, revision)
     }
 
     fn needs_initialize(&self) -> bool {

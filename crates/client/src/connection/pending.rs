@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ServerError;
 use crate::event::RequestProgress;
+use crate::host::Host;
 use crate::transport::TransportError;
 
 /// Response to a request, or the reason why there is none.
@@ -36,10 +37,16 @@ struct Table {
     closed: Option<TransportError>,
 }
 
-#[derive(Debug)]
 struct Waiter {
     reply: oneshot::Sender<Reply>,
     progress: Option<Arc<ProgressSink>>,
+    host: Option<Arc<dyn Host>>,
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Waiter").field("progress", &self.progress).finish_non_exhaustive()
+    }
 }
 
 /// Receiver of one request's progress notifications.
@@ -83,14 +90,26 @@ impl Pending {
         &self,
         id: i64,
         progress: Option<Arc<ProgressSink>>,
+        host: Option<Arc<dyn Host>>,
     ) -> Result<oneshot::Receiver<Reply>, TransportError> {
         let (reply, receiver) = oneshot::channel();
         let mut table = self.lock();
         if let Some(error) = &table.closed {
             return Err(error.clone());
         }
-        table.waiters.insert(id, Waiter { reply, progress });
+        table.waiters.insert(id, Waiter { reply, progress, host });
         Ok(receiver)
+    }
+
+    /// The host of the request that a message belongs to: the request whose response stream it
+    /// arrived on, or else the only pending request that has a host.
+    pub(crate) fn host(&self, during: Option<i64>) -> Option<Arc<dyn Host>> {
+        let table = self.lock();
+        if let Some(id) = during {
+            return table.waiters.get(&id)?.host.clone();
+        }
+        let mut hosts = table.waiters.values().filter_map(|waiter| waiter.host.as_ref());
+        hosts.next().filter(|_| hosts.next().is_none()).cloned()
     }
 
     /// Completes a request. Returns whether it was pending.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use mcp_flow_proto::error::{RATE_LIMITED, RpcErrorKind};
+use mcp_flow_proto::error::{CALL_TIMED_OUT, RATE_LIMITED, RpcErrorKind};
 use mcp_flow_proto::model::{CreateMessage, ElicitationCapability, FormSchema, ListRootsResult};
 use mcp_flow_proto::{Request, RequestId, RpcError, method, write};
 use parking_lot::Mutex;
@@ -15,12 +15,13 @@ use tokio::task::AbortHandle;
 
 use crate::client::ClientInner;
 use crate::connection::Connection;
-use crate::host::{ElicitAnswer, Elicitation, SampleRefusal, ServerIdentity};
+use crate::host::{ElicitAnswer, Elicitation, Host, SampleRefusal, ServerIdentity};
 
 /// Handles one request from the server, at once or in a task.
 pub(crate) fn handle_request(
     inner: &Arc<ClientInner>,
     connection: &Arc<Connection>,
+    host: Arc<dyn Host>,
     request: &Request<'_>,
 ) {
     match &*request.method {
@@ -33,7 +34,7 @@ pub(crate) fn handle_request(
             let method = request.method.to_string();
             let (inner, id) = (inner.clone(), request.id.clone());
             in_background(connection, &request.id, async move |connection: Arc<Connection>| {
-                let outcome = answer_request(&inner, &connection, &method, params).await;
+                let outcome = answer_request(&inner, &connection, &*host, &method, params).await;
                 reply(&connection, &id, outcome.map_err(ServerRequestError::into_error));
             });
         }
@@ -107,17 +108,23 @@ impl ServerRequestError {
 pub(crate) async fn answer_request(
     inner: &ClientInner,
     connection: &Connection,
+    host: &dyn Host,
     method: &str,
     params: Value,
 ) -> Result<Value, ServerRequestError> {
     let server = inner.server_identity(connection);
-    let capabilities = inner.host.capabilities();
     let limit = inner.options.answer_timeout;
+    if let Some(answer) = host.answer(&server, method, &params) {
+        let answer = tokio::time::timeout(limit, answer).await;
+        let late = || Err(RpcError::new(CALL_TIMED_OUT).details("nobody answered in time"));
+        return answer.unwrap_or_else(|_| late()).map_err(ServerRequestError::Invalid);
+    }
+    let capabilities = host.capabilities();
     match method {
         method::ELICITATION_CREATE => {
             let Some(offered) = capabilities.elicitation else { return Err(not_offered(method)) };
             let asked = elicitation(params, offered).map_err(ServerRequestError::Invalid)?;
-            let answer = elicit(inner, &server, asked, limit).await;
+            let answer = elicit(host, &server, asked, limit).await;
             Ok(answer)
         }
         method::SAMPLING_CREATE_MESSAGE => {
@@ -127,7 +134,7 @@ pub(crate) async fn answer_request(
             let request: CreateMessage = serde_json::from_value(params).map_err(|error| {
                 ServerRequestError::Invalid(RpcError::invalid_params(error.to_string()))
             })?;
-            let answering = inner.host.sample(&server, request);
+            let answering = host.sample(&server, request);
             let answer = tokio::time::timeout(limit, answering).await;
             let answer = answer.unwrap_or(Err(SampleRefusal::Timeout));
             let answer = answer.map_err(ServerRequestError::Denied)?;
@@ -137,7 +144,7 @@ pub(crate) async fn answer_request(
             if capabilities.roots.is_none() {
                 return Err(not_offered(method));
             }
-            let roots = tokio::time::timeout(limit, inner.host.roots(&server)).await;
+            let roots = tokio::time::timeout(limit, host.roots(&server)).await;
             let roots = ListRootsResult { roots: roots.unwrap_or_default() };
             Ok(serde_json::to_value(roots).unwrap_or_default())
         }
@@ -151,7 +158,7 @@ fn not_offered(method: &str) -> ServerRequestError {
 }
 
 async fn elicit(
-    inner: &ClientInner,
+    host: &dyn Host,
     server: &ServerIdentity,
     asked: Elicitation,
     limit: std::time::Duration,
@@ -160,7 +167,7 @@ async fn elicit(
         Elicitation::Form { schema, .. } => Some(schema.clone()),
         Elicitation::Url { .. } => None,
     };
-    let answer = tokio::time::timeout(limit, inner.host.elicit(server, asked)).await;
+    let answer = tokio::time::timeout(limit, host.elicit(server, asked)).await;
     match (answer.unwrap_or(ElicitAnswer::Cancel), schema) {
         (ElicitAnswer::Accept(content), Some(schema)) => {
             json!({"action": "accept", "content": with_defaults(content, &schema)})

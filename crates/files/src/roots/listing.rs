@@ -54,7 +54,7 @@ impl Roots {
         is_visible: &dyn Fn(&str) -> bool,
     ) -> Files {
         let mut lister =
-            Lister { files: Files::default(), most: most.max(1), left: MOST_VISITED, is_visible };
+            Lister { files: Files::default(), most: most.max(1), left: MAX_VISITED, is_visible };
         for (number, root) in self.all.iter().enumerate().skip(after.root.into()) {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
             let after = if number == after.root { after.path.as_path() } else { Path::new("") };
@@ -111,7 +111,7 @@ impl Lister<'_> {
             let path = place.join(&name);
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
-                if path.components().count() < DEEPEST
+                if path.components().count() < MAX_DEPTH
                     && let Ok(inner) = entry.open_dir()
                 {
                     self.directory(root, &inner, &path, rest, last)?;
@@ -169,20 +169,20 @@ fn names(directory: &Dir) -> Vec<(OsString, DirEntry)> {
         .filter_map(Result::ok)
         .map(|entry| (entry.file_name(), entry))
         .filter(|(name, _)| !uri::is_hidden(name.as_bytes()))
-        .take(MOST_IN_DIRECTORY)
+        .take(MAX_IN_DIRECTORY)
         .collect();
     names.sort_by(|(one, _), (other, _)| one.cmp(other));
     names
 }
 
 /// Bounds the work per page.
-const MOST_VISITED: usize = 20_000;
+const MAX_VISITED: usize = 20_000;
 
 /// Bounds the memory per directory; further files are not listed, but can be read.
-const MOST_IN_DIRECTORY: usize = 100_000;
+const MAX_IN_DIRECTORY: usize = 100_000;
 
 /// Bounds the depth of a listing.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ pub(super) async fn start(
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
     let offered =
-        interaction.inner.flows.get(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
+        interaction.inner.offered(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
     let Some(offered) = offered else {
         return Err(unknown_flow(&context, &flow));
     };
@@ -44,7 +44,7 @@ pub(super) async fn start(
     };
     if let Some(open) = question {
         result["initialPrompt"] = wire::prompt(open);
-        interaction.record_delivered(&view, context.client().moment());
+        interaction.record_delivered(&view, context.client().send_position());
     }
     let mut meta = json!({"effectiveState": view.state.name()});
     if let Some(millis) = view.inactivity {
@@ -56,6 +56,9 @@ pub(super) async fn start(
         Delivery::Push if question.is_some() => {
             let client = context.client().outside_the_call();
             interaction.schedule_warning(&view, &client, &owner(&context));
+            if let Some(open) = question.filter(|_| view.wakes.is_some()) {
+                interaction.deliver(&context, &view, NextUp::Shown(open.clone()));
+            }
         }
         Delivery::Push => interaction.deliver(&context, &view, NextUp::of(&view, true)),
     }
@@ -99,7 +102,7 @@ async fn begin(
     let (mut begun, result) = oneshot::channel();
     let (engine, owner) = (engine.clone(), start.owner.clone());
     let timeout = interaction.inner.timeouts.start;
-    tokio::spawn(async move {
+    tokio::spawn(mcp_flow_telemetry::inherit(async move {
         let mut started = engine.start(start).await;
         if let Ok(view) = &mut started
             && matches!(view.status, SessionStatus::Working(_))
@@ -116,7 +119,7 @@ async fn begin(
         if let Err(Ok(view)) = begun.send(started) {
             abandon(&engine, &view, &owner).await;
         }
-    });
+    }));
     let view = result.await.unwrap_or(Err(EngineError::ShuttingDown))?;
     let session = SessionRef::Id(view.id);
     Ok((view, session))

@@ -12,7 +12,7 @@ use super::message_with_violation;
 
 /// Elicitation form of a question: one field, or several for files and custom answers.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(crate) struct Form {
     form: ElicitForm,
     reading: Reading,
 }
@@ -30,7 +30,7 @@ enum Reading {
 
 impl Form {
     /// Creates the form of a question; an error if no form can ask it.
-    pub(super) fn of(open: &OpenQuestion) -> Result<Self, RpcError> {
+    pub(crate) fn of(open: &OpenQuestion) -> Result<Self, RpcError> {
         let OpenQuestion { key, prompt, violation, .. } = open;
         let message = message_with_violation(&prompt.message, violation.as_ref());
         let (fields, reading) = match prompt.kind {
@@ -45,12 +45,12 @@ impl Form {
     }
 
     /// Returns the params of `elicitation/create`.
-    pub(super) fn params(&self, revision: Revision) -> Result<Value, RpcError> {
+    pub(crate) fn params(&self, revision: Revision) -> Result<Value, RpcError> {
         self.form.wire(revision).map_err(|error| RpcError::invalid_params(error.to_string()))
     }
 
     /// Returns the answer in the content of a form, not yet validated.
-    pub(super) fn value(&self, mut content: Map<String, Value>) -> Value {
+    pub(crate) fn value(&self, mut content: Map<String, Value>) -> Value {
         match &self.reading {
             Reading::Field(key) => content.remove(key).unwrap_or_default(),
             Reading::Whole if content.values().all(Value::is_null) => Value::Null,
@@ -69,7 +69,7 @@ impl Form {
     }
 
     /// Returns the possible answers in the content of a form whose question was erased.
-    pub(super) fn readings(key: &str, result: ElicitResult) -> Vec<Value> {
+    pub(crate) fn readings(key: &str, result: ElicitResult) -> Vec<Value> {
         let mut content = result.content.unwrap_or_default();
         let field = content.get(key).cloned();
         // The value of an option need not be a string.
@@ -135,8 +135,10 @@ fn description(rules: &AnswerRules, placeholder: Option<&str>) -> Option<String>
     if let Some(placeholder) = placeholder {
         sentences.push(format!("For example: {placeholder}"));
     }
-    if let Some(pattern) = &rules.pattern {
-        sentences.push(format!("Must match {pattern}"));
+    match (&rules.pattern_description, &rules.pattern) {
+        (Some(description), _) => sentences.push(format!("Expected: {description}")),
+        (None, Some(pattern)) => sentences.push(format!("Must match {pattern}")),
+        (None, None) => {}
     }
     if let Some(RangeBound::Date(day)) = &rules.min {
         sentences.push(format!("Not before {day}"));

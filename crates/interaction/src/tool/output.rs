@@ -3,17 +3,21 @@
 use std::iter;
 
 use mcp_flow_engine::OpenQuestion;
+use mcp_flow_proto::Revision;
+use mcp_flow_proto::model::{CallResult, ContentForm, ContentList};
 use mcp_flow_server::{Failure, ToolOutput};
 use mcp_flow_session::event::{Ending, SessionEnded};
 use mcp_flow_session::prompt::{AnswerRules, ChoiceOption};
-use mcp_flow_session::{Prompt, PromptType};
+use mcp_flow_session::{Prompt, PromptType, SessionId, Timestamp};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::fault::{fault_name, limit_name};
 use crate::wire;
 
-/// Returns the tool result of a session that has ended.
-pub(super) fn of(ended: &SessionEnded) -> ToolOutput {
+/// Returns the tool result of a session that has ended. [`Interaction`](crate::Interaction) knows
+/// which flow is a tool.
+pub(crate) fn of(ended: &SessionEnded) -> ToolOutput {
     match &ended.ending {
         Ending::Completed { success: true, data, summary } => {
             let mut output = match data {
@@ -31,6 +35,9 @@ pub(super) fn of(ended: &SessionEnded) -> ToolOutput {
             output.meta.insert("success".to_owned(), false.into());
             output
         }
+        Ending::Cancelled { reason: Some(reason) } if is_declined(reason) => {
+            failure("DECLINED", format!("{reason}, and nothing more was done."))
+        }
         Ending::Cancelled { reason } => {
             let reason = reason.as_deref().unwrap_or("no reason given");
             failure("CANCELLED", format!("The session was cancelled: {reason}"))
@@ -43,9 +50,58 @@ pub(super) fn of(ended: &SessionEnded) -> ToolOutput {
     }
 }
 
+/// Result of a call whose flow sleeps for longer than the call should stay open.
+pub(super) fn asleep(flow: &str, id: SessionId, wakes: Timestamp) -> ToolOutput {
+    let wakes = wakes.to_iso8601();
+    ToolOutput::text(format!(
+        "`{flow}` sleeps until {wakes} and goes on by itself then. It is the session {id}; \
+         interaction.getState returns its state and its result."
+    ))
+}
+
 /// Returns the tool result of a session whose question was declined.
 pub(super) fn declined(key: &str) -> ToolOutput {
-    failure("DECLINED", format!("The user declined to answer `{key}`, and nothing more was done."))
+    failure("DECLINED", format!("{}, and nothing more was done.", declined_reason(key)))
+}
+
+/// Returns the reason of cancelling a session whose question was declined.
+pub(crate) fn declined_reason(key: &str) -> String {
+    format!("{DECLINED} `{key}`")
+}
+
+/// Returns whether a session was cancelled because its question was declined.
+pub(crate) fn is_declined(reason: &str) -> bool {
+    reason.starts_with(DECLINED)
+}
+
+const DECLINED: &str = "The user declined to answer";
+
+/// Encodes the output of a tool that runs as a flow, as the data of its session.
+pub(crate) fn stored(output: &ToolOutput) -> Value {
+    let ToolOutput { content, structured, is_error, meta } = output;
+    let (revision, form) = (Revision::V2026_07_28, ContentForm::Official);
+    let result = CallResult {
+        result_type: None,
+        content: ContentList { items: content, revision, form },
+        structured_content: structured.as_ref(),
+        is_error: *is_error,
+        error_message: None,
+        meta: Some(meta).filter(|meta| !meta.is_empty()),
+    };
+    // Cannot fail: all keys are strings.
+    serde_json::to_value(result).unwrap_or_default()
+}
+
+/// Decodes the output of a tool that runs as a flow.
+pub(crate) fn restored(data: &Value) -> ToolOutput {
+    let content = data.get("content").and_then(|content| Vec::deserialize(content).ok());
+    let meta = data.get("_meta").and_then(Value::as_object);
+    ToolOutput {
+        content: content.unwrap_or_default(),
+        structured: data.get("structuredContent").cloned(),
+        is_error: data.get("isError") == Some(&Value::Bool(true)),
+        meta: meta.cloned().unwrap_or_default(),
+    }
 }
 
 /// A question nothing was given for.
@@ -66,6 +122,14 @@ pub(super) fn missing(
     others: &[Unanswered<'_>],
 ) -> Failure {
     let OpenQuestion { key, prompt, .. } = open;
+    if prompt.ui.as_ref().is_some_and(|ui| ui["approval"] == true) {
+        let message = format!(
+            "A person must approve this, and this client cannot ask one: {} Use a client that \
+             supports elicitation, or `mcp-flow call`.",
+            prompt.message
+        );
+        return Failure::new("APPROVAL_REQUIRED", message).with("key", key.as_str());
+    }
     let question = serde_json::to_value(&**prompt).unwrap_or_default();
     let mut missing = vec![json!({"key": key, "prompt": question})];
     let mut example: Map<String, Value> = given.clone();
@@ -97,9 +161,10 @@ fn failure(name: &str, message: String) -> ToolOutput {
 fn kind(prompt: &Prompt) -> String {
     let rules = &prompt.validation;
     match prompt.kind {
-        PromptType::Text => match &rules.pattern {
-            Some(pattern) => format!("a text that matches {pattern}"),
-            None => "a text".to_owned(),
+        PromptType::Text => match (&rules.pattern_description, &rules.pattern) {
+            (Some(description), _) => format!("a text ({description})"),
+            (None, Some(pattern)) => format!("a text that matches {pattern}"),
+            (None, None) => "a text".to_owned(),
         },
         PromptType::Choice => {
             let values = prompt.choices.iter().take(OPTION_LIMIT).map(display).collect::<Vec<_>>();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::Form;
-use super::{Call, CallResult, DECLINED, FormAnswer, output};
+use super::{Call, CallResult, FormAnswer, output};
 use crate::backend::{SessionBackend, SessionRef};
 use crate::fault::{engine_error, transition};
 
@@ -78,14 +78,18 @@ impl Call {
         let inspected = inspected.map_err(failed)?;
         let round = Round {
             call: self,
-            turn: state
-                .turn
-                .unwrap_or_else(|| u32::try_from(inspected.history.len()).unwrap_or(u32::MAX)),
+            turn: state.turn.unwrap_or_else(|| inspected.turn()),
             attempt: state.attempt.unwrap_or_else(|| inspected.attempts()),
             session,
             key,
             name: &name,
         };
+        // The flow has withdrawn the question, so the answer is too late.
+        let is_late = inspected.ended.is_none() && round.turn < inspected.turn();
+        if is_late && question_of(&inspected, round.turn).is_none() {
+            let view = self.backend().view(session, &self.owner).await.map_err(failed)?;
+            return self.reply_to_round(self.settled(view).await?, state.session);
+        }
         let (replied, session) = match question_of(&inspected, round.turn) {
             Some(question) => match Form::of(&question)?.answer(result) {
                 FormAnswer::Value(value) => round.respond(value, Some(round.attempt)).await?,
@@ -108,10 +112,10 @@ impl Call {
 
     /// Replies with the question a session waits with, or its result.
     fn reply_to_round(&self, view: View, session: SessionRef) -> Result<CallResult, CallResult> {
-        match view.status {
-            SessionStatus::Ended(ended) => Ok(output::of(&ended).into()),
-            SessionStatus::Waiting(open) => self.ask_by_round(session, &open),
-            SessionStatus::Working(_) => Err(RpcError::internal().into()),
+        match &view.status {
+            SessionStatus::Ended(ended) => Ok(self.interaction.output_of(ended).into()),
+            SessionStatus::Waiting(open) => self.ask_by_round(session, open),
+            SessionStatus::Working(_) => self.still_working(&view),
         }
     }
 
@@ -162,12 +166,12 @@ impl Round<'_> {
     /// Cancels a session whose open question the user declined. Repeated, it counts once; an
     /// answered question cannot be declined.
     async fn decline(&self, session: &Session) -> Result<CallResult, CallResult> {
-        let reason = Some(DECLINED.to_owned());
+        let reason = Some(output::declined_reason(self.key));
         let is_repeated = session.ended.as_ref().is_some_and(|ended| {
             let reason = reason.clone();
             ended.turns == self.turn && ended.ending == Ending::Cancelled { reason }
         });
-        let is_open = session.open.is_some() && session.history.len() == index(self.turn);
+        let is_open = session.open.is_some() && session.turn() == self.turn;
         if is_open {
             let cancelled = self.call.backend().cancel(self.session, &self.call.owner, reason);
             cancelled.await.map_err(|error| engine_error(self.name, &error))?;
@@ -193,9 +197,11 @@ impl Round<'_> {
 
 /// Returns the question of a turn, open or answered.
 fn question_of(session: &Session, turn: u32) -> Option<OpenQuestion> {
-    let past = session.history.get(index(turn)).map(|turn| &turn.asked);
-    let open = session.open.as_ref().filter(|_| index(turn) == session.history.len());
-    past.or(open).map(|asked| OpenQuestion {
+    let past = session.history.iter().find(|answered| answered.turn == turn);
+    let past = past.map(|turn| (turn.number, &turn.asked));
+    let open = session.open.as_ref().filter(|_| session.turn() == turn);
+    past.or(open.map(|open| (session.number, open))).map(|(number, asked)| OpenQuestion {
+        number,
         turn,
         attempt: 0,
         key: asked.key.clone(),
@@ -203,8 +209,4 @@ fn question_of(session: &Session, turn: u32) -> Option<OpenQuestion> {
         progress: None,
         violation: None,
     })
-}
-
-fn index(turn: u32) -> usize {
-    usize::try_from(turn).unwrap_or(usize::MAX)
 }

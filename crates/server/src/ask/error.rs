@@ -61,7 +61,7 @@ impl From<ClientError> for AskError {
         match error {
             ClientError::Refused(error) => {
                 let message = error["message"].as_str().unwrap_or("no reason given");
-                let message = message.chars().take(LONGEST_REASON).collect();
+                let message = message.chars().take(MAX_REASON_LENGTH).collect();
                 Self::Refused { code: error["code"].as_i64(), message }
             }
             ClientError::Malformed(error) => Self::Unusable(error.to_string()),
@@ -82,4 +82,4 @@ pub enum NotAccepted {
 }
 
 /// Longest reason kept, in characters.
-const LONGEST_REASON: usize = 1000;
+const MAX_REASON_LENGTH: usize = 1000;

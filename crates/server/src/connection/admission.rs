@@ -45,6 +45,7 @@ pub(super) fn check(
     }
     if let Some(rate) = limits.principal_rate {
         let name = connection.principal_of(route).name();
+        let rate = connection.server.share_of(rate);
         let taken = connection.server.rates().take(name, rate, now);
         taken.map_err(|wait| rate_limited("principal", wait))?;
     }

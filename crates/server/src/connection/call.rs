@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::error::CANCELLED;
-use mcp_flow_proto::model::RequestMeta;
+use mcp_flow_proto::model::{RequestMeta, TraceContext};
 use mcp_flow_proto::{RequestId, Revision, RpcError};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -47,18 +47,19 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request, named by their types")]
     pub(super) fn new(
         connection: Arc<ConnectionInner>,
         id: RequestId,
         route: Route,
         peer: Option<Arc<Peer>>,
         meta: Option<Box<RequestMeta>>,
+        trace: Option<Arc<TraceContext>>,
         size: usize,
         observation: Option<Box<Observation>>,
     ) -> Arc<Self> {
-        let (progress_token, log_level, trace) = meta.map_or((None, None, None), |meta| {
-            (meta.progress_token, meta.log_level, meta.trace.map(Box::new))
-        });
+        let (progress_token, log_level) =
+            meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
         Arc::new(Self {
             connection,
             id,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::raw::EncodeError;
 use mcp_flow_proto::{DecodeError, OwnedRaw, Raw, RequestId, method, write};
+use mcp_flow_telemetry::{Span, SpanKind};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
 use super::permit::LentPermit;
-use super::{ConnectionInner, Moment, Route};
+use super::{ConnectionInner, Route, SendPosition};
 
 /// Sends requests and notifications to the client of one connection.
 #[derive(Clone, Debug)]
@@ -53,14 +54,14 @@ impl Client {
         self.request_observed(limit, method, params, |_| ()).await
     }
 
-    /// Like [`request_within`](Self::request_within). Calls `queued` with the moment at which the
+    /// Like [`request_within`](Self::request_within). Calls `queued` with the send position at which the
     /// request is queued, under the lock of the queue: nothing is taken from it in between.
     pub async fn request_observed<T: DeserializeOwned>(
         &self,
         limit: Duration,
         method: &str,
         params: &(impl Serialize + Sync),
-        queued: impl FnOnce(Moment) + Send,
+        queued: impl FnOnce(SendPosition) + Send,
     ) -> Result<T, ClientError> {
         if self.call.as_ref().is_some_and(|call| call.revision().is_stateless()) {
             return Err(ClientError::NotAllowed);
@@ -69,7 +70,10 @@ impl Client {
         let (mut open, answer) = OpenRequest::new(self)?;
         let (encoding, id) = (self.connection.output.encoding(), RequestId::Integer(open.id));
         let mut message = Vec::new();
-        match self.call.as_ref().and_then(|call| call.handler.trace()) {
+        let mut span = Span::start(SpanKind::Client, || method.to_owned().into());
+        span.set("mcp.method.name", || method.to_owned());
+        let trace = self.call.as_ref().and_then(|call| call.handler.trace());
+        match span.context().as_ref().or(trace) {
             Some(trace) => {
                 let params =
                     traced(serde_json::to_value(params).map_err(EncodeError::from)?, trace);
@@ -80,7 +84,10 @@ impl Client {
         self.send(&message, queued);
         let answer = {
             let _lent = self.call.as_deref().map(LentPermit::new);
-            tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?
+            tokio::time::timeout(limit, answer).await.map_err(|_| {
+                span.fail("timeout", || "the client did not answer".to_owned());
+                ClientError::TimedOut(limit)
+            })?
         };
         open.answered = true;
         match answer.map_err(|_| ClientError::Closed)? {
@@ -108,9 +115,9 @@ impl Client {
         Self { connection: self.connection.clone(), call: None }
     }
 
-    /// The present moment of the connection. Messages sent after this are still unsent at it.
-    pub fn moment(&self) -> Moment {
-        self.connection.output.moment()
+    /// The present send position of the connection. Messages sent after this are still unsent at it.
+    pub fn send_position(&self) -> SendPosition {
+        self.connection.output.send_position()
     }
 
     /// Returns whether the client can be sent unsolicited messages. Over Streamable HTTP it can
@@ -143,11 +150,11 @@ impl Client {
         self.call.as_ref().map_or(&COMMON, |call| &call.route)
     }
 
-    /// Queues a message on the route of the call, and calls `queued` with the moment of that.
-    fn send(&self, message: &[u8], queued: impl FnOnce(Moment)) {
+    /// Queues a message on the route of the call, and calls `queued` with its send position.
+    fn send(&self, message: &[u8], queued: impl FnOnce(SendPosition)) {
         let output = &self.connection.output;
         let write = |out: &mut Vec<u8>| {
-            queued(output.moment());
+            queued(output.send_position());
             out.extend_from_slice(message);
         };
         output.send(self.route(), message.len(), || true, write);

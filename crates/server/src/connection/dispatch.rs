@@ -1,4 +1,4 @@
-//! Dispatch: from frames to calls.
+//! Dispatch: from messages to calls.
 //!
 //! Messages are dispatched strictly in the order they arrive; they may complete in another (C-17).
 //! Notifications and responses are handled on arrival, and so is ping unless replies leave in
@@ -16,35 +16,21 @@ use mcp_flow_proto::{
 
 use super::call::Call;
 use super::calls::{Parked, ParkedWork, Stage, Waiting};
+use super::codec::DecodedFrame;
 use super::{ConnectionInner, Route, admission, batch, lifecycle, run, subscriptions};
 use crate::event::ConnectionEvent;
 use crate::handler::Handler;
 use crate::identity::Peer;
 use crate::input;
 use crate::observe::Observation;
+use crate::tap::MessageSender;
 use crate::tool::{Tool, direct};
 
-/// Decodes a frame and dispatches it.
-pub(super) fn receive(connection: &Arc<ConnectionInner>, frame: &[u8], route: Route) {
-    match Incoming::decode(frame, connection.output.encoding()) {
-        Ok(incoming) => receive_decoded(connection, incoming, frame, route),
-        Err(refusal) => {
-            connection.output.log_message("received", frame);
-            reject(connection, refusal.id.as_ref(), refusal.error, &route);
-        }
-    }
-}
-
-/// Dispatches a decoded frame.
-pub(super) fn receive_decoded(
-    connection: &Arc<ConnectionInner>,
-    incoming: Incoming<'_>,
-    frame: &[u8],
-    route: Route,
-) {
-    connection.output.log_message("received", frame);
-    match incoming {
-        Incoming::Message(message) => dispatch_message(connection, message, frame, route),
+/// Dispatches the message or the batch of a frame.
+pub(super) fn receive(connection: &Arc<ConnectionInner>, frame: DecodedFrame<'_>, route: Route) {
+    connection.output.show_message(MessageSender::Client, frame.message);
+    match frame.incoming {
+        Incoming::Message(message) => dispatch_message(connection, message, frame.message, route),
         Incoming::Batch(batch) => batch::receive(connection, batch, &route),
     }
 }
@@ -106,7 +92,7 @@ fn dispatch_request(
         let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
         let stateless = is_stateless(connection, &request);
         let waiting = Waiting {
-            route: route.received_at(connection.output.moment()),
+            route: route.received_at(connection.output.send_position()),
             revision: if stateless { Revision::V2026_07_28 } else { handshake },
             cancellable: request.method != method::INITIALIZE,
         };
@@ -193,7 +179,9 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
         None if direct_tool(connection, &method).is_some() => Some(method::TOOLS_CALL),
         known => known,
     };
-    let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
+    let received = meta.as_ref().ok().and_then(|meta| meta.as_ref()?.trace.as_ref());
+    let span = mcp_flow_telemetry::begin_call(received);
+    let trace = || received.cloned();
     let tool = |name: &str| connection.server.find_tool(name);
     let observation = Observation::new(
         connection.server.detail(),
@@ -202,6 +190,7 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
         tool,
         params,
         trace,
+        span.as_ref(),
         size,
     );
     let reject = |peer: Option<&Peer>, revision, error: &RpcError| {
@@ -227,12 +216,14 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
         Ok(handler) => handler,
         Err(error) => return reject(peer.as_deref(), revision, &error),
     };
-    let call = Call::new(connection.clone(), id, route, peer, meta, size, observation);
+    let call = Call::new(connection.clone(), id, route, peer, meta, span, size, observation);
     match handler {
-        Target::Handler(handler) => run::run(call, |context| {
+        Target::Handler(handler) => run::run(call, &method, |context| {
             input::serve(context, &method, params, |context| handler.call(context, params))
         }),
-        Target::Tool(tool) => run::run(call, |context| direct::call(context, tool, params)),
+        Target::Tool(tool) => {
+            run::run(call, &method, |context| direct::call(context, tool, params));
+        }
         Target::Shutdown => lifecycle::shut_down(connection, Some(call)),
     }
 }

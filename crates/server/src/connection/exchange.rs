@@ -7,15 +7,15 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mcp_flow_proto::Incoming;
+use mcp_flow_proto::RpcError;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::batch::BatchReply;
+use super::codec::{self, DecodedFrame};
 use super::outbound::{Hint, Outbound};
 use super::{Connection, ConnectionInner, Segment, dispatch};
 use crate::identity::Principal;
-use crate::signing::OpenedFrame;
 
 /// The replies to one frame, and the notifications sent before they are complete.
 ///
@@ -31,18 +31,18 @@ impl Connection {
     /// [`output`](Connection::output). Something else must keep driving the connection meanwhile.
     ///
     /// Its calls are made for this principal, whose credential may differ from the one the
-    /// connection was opened with.
+    /// connection was opened with. Fails if the frame was signed for another connection.
     pub fn exchange(
         &self,
-        incoming: Incoming<'_>,
-        opened: &OpenedFrame<'_>,
+        frame: DecodedFrame<'_>,
         principal: &Principal,
-    ) -> Exchange {
+    ) -> Result<Exchange, RpcError> {
+        codec::join(&self.inner, &frame)?;
         let queue = Arc::new(ReplyQueue::new(&self.inner.output.outbound));
         let principal = Some(principal.clone());
         let route = Route { queue: Some(queue.clone()), principal, ..Route::default() };
-        dispatch::receive_decoded(&self.inner, incoming, opened.message(), route);
-        Exchange { connection: self.inner.clone(), queue }
+        dispatch::receive(&self.inner, frame, route);
+        Ok(Exchange { connection: self.inner.clone(), queue })
     }
 }
 
@@ -160,32 +160,32 @@ pub(crate) struct Route {
     pub(super) batch: Option<Arc<BatchReply>>,
     /// The principal, if its transport authenticates every frame.
     principal: Option<Principal>,
-    /// The moment the request was received, if it could not be served at once.
-    received: Option<Moment>,
+    /// The send position when the request was received, if it could not be served at once.
+    received: Option<SendPosition>,
 }
 
-/// A moment of a connection, measured in segments its transport had taken to send.
+/// A position in the output of a connection: the number of segments its transport had taken to send.
 ///
 /// A client can know of a message only if the transport took a segment after the message was
 /// queued, and before the client's own message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct SendPosition {
     connection: u64,
     taken: u64,
 }
 
-impl Moment {
+impl SendPosition {
     pub(super) fn new(connection: u64, taken: u64) -> Self {
         Self { connection, taken }
     }
 
-    /// Returns whether both are moments of the same connection.
+    /// Returns whether both are positions of the same connection.
     pub fn is_of_same_connection(self, other: Self) -> bool {
         self.connection == other.connection
     }
 
-    /// Returns whether a message queued at another moment of the same connection was still unsent
-    /// at this one.
+    /// Returns whether a message queued at another position of the same connection was still
+    /// unsent at this one.
     pub fn is_before_sending(self, queued: Self) -> bool {
         self.is_of_same_connection(queued) && self.taken <= queued.taken
     }
@@ -201,13 +201,13 @@ impl Route {
         self.principal.as_ref()
     }
 
-    /// The route of a request that was received at this moment and is served later.
-    pub(super) fn received_at(self, moment: Moment) -> Self {
-        Self { received: self.received.or(Some(moment)), ..self }
+    /// The route of a request that was received at this position and is served later.
+    pub(super) fn received_at(self, position: SendPosition) -> Self {
+        Self { received: self.received.or(Some(position)), ..self }
     }
 
-    /// The moment the request was received, if it was parked.
-    pub(crate) fn received(&self) -> Option<Moment> {
+    /// The send position when the request was received, if it was parked.
+    pub(crate) fn received(&self) -> Option<SendPosition> {
         self.received
     }
 

@@ -19,6 +19,8 @@ pub struct ConnectionInfo {
     pub number: u64,
     /// The kind of transport, such as `stdio`.
     pub transport: &'static str,
+    /// The id of the transport session (`Mcp-Session-Id`), if there is one.
+    pub session: Option<Arc<str>>,
     /// The principal its calls are made for.
     pub principal: Principal,
     /// The encoding of its messages, until another is negotiated.
@@ -43,6 +45,7 @@ impl ConnectionInfo {
         Self {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             transport,
+            session: None,
             principal: Principal::local(),
             encoding: Encoding::Json,
             side_channel: None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use mcp_flow_proto::{Revision, RpcError};
 use parking_lot::Mutex;
 
-use super::signed::Signed;
+use super::codec::SigningCodec;
 use crate::load::{Load, Tally};
 
 /// Encoded messages, to be sent in one write.
@@ -103,7 +103,7 @@ pub(crate) struct Outbound {
     /// Segments the transport has taken from all queues of a connection.
     taken: Arc<AtomicU64>,
     /// Signs messages, numbered under the lock that orders them.
-    signed: Option<Arc<Signed>>,
+    codec: Option<Arc<SigningCodec>>,
 }
 
 #[derive(Debug, Default)]
@@ -114,15 +114,15 @@ struct Queue {
 
 impl Outbound {
     /// The queue of a connection; its bytes are counted in the load of the server.
-    pub(super) fn new(load: &Load, signed: Option<Arc<Signed>>) -> Self {
+    pub(super) fn new(load: &Load, codec: Option<Arc<SigningCodec>>) -> Self {
         let bytes = Arc::new(Tally::new(load));
-        Self { queue: Mutex::default(), bytes, taken: Arc::default(), signed }
+        Self { queue: Mutex::default(), bytes, taken: Arc::default(), codec }
     }
 
     /// Another queue of the same connection.
     pub(super) fn sharing(other: &Self) -> Self {
         let (bytes, taken) = (other.bytes.clone(), other.taken.clone());
-        Self { queue: Mutex::default(), bytes, taken, signed: other.signed.clone() }
+        Self { queue: Mutex::default(), bytes, taken, codec: other.codec.clone() }
     }
 
     /// Appends what `write` writes, if `allowed` says so under the same lock.
@@ -144,8 +144,8 @@ impl Outbound {
         segment.error = error.or(segment.error);
         let before = segment.bytes.len();
         write(&mut segment.bytes);
-        if let Some(signed) = &self.signed {
-            signed.wrap(&mut segment.bytes, before);
+        if let Some(codec) = &self.codec {
+            codec.sign(&mut segment.bytes, before);
         }
         segment.ends.push(segment.bytes.len());
         segment.bytes.push(b'\n');

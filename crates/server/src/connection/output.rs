@@ -11,16 +11,16 @@ use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, excerpt, write};
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::codec::SigningCodec;
 use super::outbound::{Hint, Outbound};
-use super::signed::Signed;
-use super::{ConnectionInfo, Moment, Route, batch};
+use super::{ConnectionInfo, Route, SendPosition, batch};
 use crate::handler::Outcome;
 use crate::limits::Limits;
 use crate::revision::Dialect;
 use crate::server::Server;
+use crate::tap::{MessageSender, MessageTap};
 
 /// The output of one connection, and the means to wake the task that drives it.
-#[derive(Debug)]
 pub(crate) struct Output {
     pub(super) outbound: Outbound,
     is_cbor: AtomicBool,
@@ -30,6 +30,7 @@ pub(crate) struct Output {
     congested_bytes: usize,
     connection: u64,
     transport: &'static str,
+    tap: Option<Arc<dyn MessageTap>>,
 }
 
 impl Output {
@@ -37,16 +38,17 @@ impl Output {
         server: &Server,
         info: &ConnectionInfo,
         limits: &Limits,
-        signed: Option<Arc<Signed>>,
+        codec: Option<Arc<SigningCodec>>,
     ) -> Self {
         Self {
-            outbound: Outbound::new(server.load(), signed),
+            outbound: Outbound::new(server.load(), codec),
             is_cbor: AtomicBool::new(info.encoding == Encoding::Cbor),
             wake: Notify::new(),
             dialect: server.dialect(),
             congested_bytes: limits.outbound_bytes,
             connection: info.number,
             transport: info.transport,
+            tap: server.tap().cloned(),
         }
     }
 
@@ -65,9 +67,9 @@ impl Output {
         self.outbound.bytes() >= 2 * self.congested_bytes
     }
 
-    /// The present moment.
-    pub(crate) fn moment(&self) -> Moment {
-        Moment::new(self.connection, self.outbound.taken())
+    /// The present send position.
+    pub(crate) fn send_position(&self) -> SendPosition {
+        SendPosition::new(self.connection, self.outbound.taken())
     }
 
     /// Wakes the task that drives the connection.
@@ -189,7 +191,7 @@ impl Output {
         let write = |out: &mut Vec<u8>| {
             let before = out.len();
             write(out);
-            self.log_message("sent", &out[before..]);
+            self.show_message(MessageSender::Server, &out[before..]);
         };
         match &route.queue {
             None => {
@@ -217,9 +219,16 @@ impl Output {
         }
     }
 
-    /// Logs a message at trace level.
-    pub(super) fn log_message(&self, direction: &'static str, message: &[u8]) {
+    /// Shows a message to the tap, and logs it at trace level.
+    pub(super) fn show_message(&self, sender: MessageSender, message: &[u8]) {
+        if let Some(tap) = &self.tap {
+            tap.message(self.connection, sender, self.encoding(), message);
+        }
         if tracing::enabled!(target: MESSAGES, tracing::Level::TRACE) {
+            let direction = match sender {
+                MessageSender::Client => "received",
+                MessageSender::Server => "sent",
+            };
             tracing::trace!(
                 target: MESSAGES,
                 connection = self.connection,
@@ -229,6 +238,13 @@ impl Output {
                 excerpt(message, self.encoding()),
             );
         }
+    }
+}
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { connection, transport, .. } = self;
+        write!(formatter, "Output({transport} {connection})")
     }
 }
 

@@ -10,6 +10,9 @@ use std::task::{Poll, Waker};
 use futures_util::FutureExt;
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::CALL_TIMED_OUT;
+use mcp_flow_proto::model::TraceContext;
+use mcp_flow_proto::text::prefix_bytes;
+use mcp_flow_telemetry::{Span, SpanKind, enter, scope};
 
 use super::call::Call;
 use super::calls::Ticket;
@@ -19,30 +22,34 @@ use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 
 /// Runs a call to its end, or until it has to wait.
-pub(super) fn run(call: Arc<Call>, handler: impl FnOnce(&Context) -> Reply) {
+pub(super) fn run(call: Arc<Call>, method: &str, handler: impl FnOnce(&Context) -> Reply) {
     let permit = Permit::acquire(&call);
+    let mut span = HandlerSpan::start(&call, method);
+    let entered = enter(span.within.clone());
     let context = Context::new(call);
     let outcome = match catch(|| handler(&context)) {
         Ok(Reply::Ready(outcome)) => outcome,
         Ok(Reply::Later(mut future)) => match catch(|| poll_once(future.as_mut())) {
             Ok(Poll::Ready(outcome)) => outcome,
-            Ok(Poll::Pending) => return spawn(context, permit, Work::Future(future)),
+            Ok(Poll::Pending) => return spawn(context, permit, span, Work::Future(future)),
             Err(Panicked) => context.panicked(),
         },
         Ok(Reply::Listen(filter)) => {
             permit.release_quietly();
             return subscriptions::listen(context.call(), filter);
         }
-        Ok(Reply::Blocking(work)) => return spawn(context, permit, Work::Blocking(work)),
+        Ok(Reply::Blocking(work)) => return spawn(context, permit, span, Work::Blocking(work)),
         Err(Panicked) => context.panicked(),
     };
+    span.end(&outcome);
+    drop(entered);
     context.call().complete(&outcome);
     // The driver runs this very call, so it need not be woken for the permit.
     permit.release_quietly();
 }
 
 /// Continues a call as a task that its connection can stop.
-fn spawn(context: Context, mut permit: Permit, work: Work) {
+fn spawn(context: Context, mut permit: Permit, mut span: HandlerSpan, work: Work) {
     permit.count_bytes();
     let call = context.call().clone();
     let limit = call.connection.limits.call_time;
@@ -52,8 +59,13 @@ fn spawn(context: Context, mut permit: Permit, work: Work) {
     // Not under the lock: a runtime that is shutting down drops the task on the spot, and dropping
     // it completes the call.
     let task = call.connection.tasks.spawn(async move {
-        match tokio::time::timeout(limit, work.finish(context, permit)).await {
-            Ok(outcome) => reply.send(outcome),
+        let within = span.within.clone();
+        let work = scope(within.clone(), work.finish(context, permit, within));
+        match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => {
+                span.end(&outcome);
+                reply.send(outcome);
+            }
             Err(_) => {
                 reply.call.cancel();
                 let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -73,7 +85,12 @@ enum Work {
 impl Work {
     /// Completes the work; a panic becomes an outcome. The permit is released when the work is
     /// really over.
-    async fn finish(self, context: Context, permit: Permit) -> Outcome {
+    async fn finish(
+        self,
+        context: Context,
+        permit: Permit,
+        within: Option<Arc<TraceContext>>,
+    ) -> Outcome {
         match self {
             Self::Future(future) => {
                 let outcome = AssertUnwindSafe(future).catch_unwind().await;
@@ -84,6 +101,7 @@ impl Work {
                 let call = context.call().clone();
                 let done = tokio::task::spawn_blocking(move || {
                     let _permit = permit;
+                    let _entered = enter(within);
                     if call.is_cancelled() { Err(RpcError::internal()) } else { work() }
                 });
                 done.await.unwrap_or_else(|_| context.panicked())
@@ -91,6 +109,33 @@ impl Work {
         }
     }
 }
+
+/// The span of a handler: the time it works, without decoding, queues and writing.
+struct HandlerSpan {
+    span: Span,
+    /// Context in which the handler runs: that of its span or, if there is none, of its call.
+    within: Option<Arc<TraceContext>>,
+}
+
+impl HandlerSpan {
+    fn start(call: &Call, method: &str) -> Self {
+        let trace = call.handler.trace();
+        let name = || format!("handler {}", prefix_bytes(method, MAX_NAME_LENGTH)).into();
+        let span = Span::child_of(trace, SpanKind::Internal, name);
+        let within = span.context().or_else(|| trace.cloned());
+        Self { span, within }
+    }
+
+    /// Ends the span with the outcome of the handler. Dropped before that, it was cancelled.
+    fn end(&mut self, outcome: &Outcome) {
+        if let Err(error) = outcome {
+            self.span.fail(error.name(), || error.text().to_owned());
+        }
+    }
+}
+
+/// Longest method in the name of a span, in bytes.
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Sends a task's outcome when the task ends, however it ends.
 struct ReplyOnDrop {

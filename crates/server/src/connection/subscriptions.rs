@@ -1,6 +1,6 @@
 //! Change notifications to the client, one for a burst of changes (C-34).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use mcp_flow_proto::error::TOO_MANY_SUBSCRIPTIONS;
 use mcp_flow_proto::model::{
-    SubscriptionFilter, SubscriptionParams, Topics, UpdatedParams, subscription_meta,
+    DetailedTask, Meta, SubscriptionFilter, SubscriptionParams, Topics, UpdatedParams,
+    subscription_meta,
 };
 use mcp_flow_proto::{RpcError, method};
 use serde::Serialize;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::call::Call;
@@ -22,6 +24,7 @@ use crate::context::Context;
 use crate::handler::Outcome;
 use crate::permissions::PermissionKind;
 use crate::resource::subscribers::Subscription;
+use crate::task::TaskWatch;
 
 /// The subscriptions of one connection, and the notifications due.
 #[derive(Debug, Default)]
@@ -46,6 +49,32 @@ struct Listening {
     ticket: Ticket,
     topics: Topics,
     resources: Resources,
+    /// Watches of tasks, which end with the subscription.
+    tasks: Vec<Watching>,
+}
+
+/// Forwards the changes of one task, until dropped.
+#[derive(Debug)]
+struct Watching(AbortHandle);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The parts of a subscription that are looked up before it begins.
+#[derive(Default)]
+struct LookedUp {
+    resources: Resources,
+    /// Watched tasks by id; none if the client did not mention tasks.
+    tasks: Option<Vec<(String, Box<dyn TaskWatch>)>>,
+}
+
+impl LookedUp {
+    fn count(&self) -> usize {
+        self.resources.len() + self.tasks.as_ref().map_or(0, Vec::len)
+    }
 }
 
 type Resources = HashMap<Arc<str>, Subscription>;
@@ -67,9 +96,10 @@ impl Subscriptions {
         self.listening.retain(|listening| !listening.call.is_answered());
     }
 
-    /// The number of resource subscriptions.
+    /// The number of resources and tasks subscribed to.
     fn count(&self) -> usize {
-        let listening = self.listening.iter().map(|listening| listening.resources.len());
+        let count = |listening: &Listening| listening.resources.len() + listening.tasks.len();
+        let listening = self.listening.iter().map(count);
         self.resources.len() + listening.sum::<usize>()
     }
 }
@@ -102,28 +132,62 @@ pub(super) fn listen(call: &Arc<Call>, filter: SubscriptionFilter) {
     }
     let ticket = state.calls.run(call.clone());
     drop(state);
-    let SubscriptionFilter { topics, resources } = filter;
-    if resources.is_empty() {
-        return begin_listening(call, ticket, topics, Ok(Resources::new()));
+    let SubscriptionFilter { topics, resources, tasks } = filter;
+    let count = resources.len() + tasks.as_ref().map_or(0, Vec::len);
+    if count == 0 {
+        let tasks = tasks.map(|_| Vec::new());
+        return begin_listening(
+            call,
+            ticket,
+            topics,
+            Ok(LookedUp { tasks, ..LookedUp::default() }),
+        );
     }
     // Checked before the lookups, and again when listening begins.
-    let within_limit = check_limit(connection, &connection.state().subscriptions, resources.len());
+    let within_limit = check_limit(connection, &connection.state().subscriptions, count);
     if let Err(error) = within_limit {
         return begin_listening(call, ticket, topics, Err(error));
     }
     let listener = call.clone();
     let task = connection.tasks.spawn(async move {
         let context = Context::new(listener.clone());
+        let looking = look_up(context, resources, tasks);
+        let found = AssertUnwindSafe(looking).catch_unwind().await;
+        let found = found.ok().flatten().ok_or_else(RpcError::internal);
+        begin_listening(&listener, ticket, topics, found);
+    });
+    connection.state().calls.set_task(&call.id, ticket, task.abort_handle());
+}
+
+/// Looks up resources and tasks. Those that the caller cannot see are left out; none if a lookup
+/// panicked.
+async fn look_up(
+    context: Context,
+    resources: Vec<String>,
+    tasks: Option<Vec<String>>,
+) -> Option<LookedUp> {
+    let mut found = LookedUp::default();
+    if let Some((ids, source)) = tasks.zip(context.server().tasks().source.clone()) {
+        let mut watched = Vec::new();
+        for id in ids.into_iter().collect::<BTreeSet<_>>() {
+            if let Some(watch) = source.watch(&context, &id).await {
+                watched.push((id, watch));
+            }
+        }
+        found.tasks = Some(watched);
+    }
+    if !resources.is_empty() {
+        if let Some(known) = context.server().pending_definitions(None) {
+            known.await;
+        }
         let subscribing = tokio::task::spawn_blocking(move || {
             let catalog = context.server().catalog();
             let known = |uri: &String| catalog.subscribe(&context, uri).ok();
             resources.iter().filter_map(known).map(|one| (one.uri().clone(), one)).collect()
         });
-        let subscribed = AssertUnwindSafe(subscribing).catch_unwind().await;
-        let subscribed = subscribed.ok().and_then(Result::ok).ok_or_else(RpcError::internal);
-        begin_listening(&listener, ticket, topics, subscribed);
-    });
-    connection.state().calls.set_task(&call.id, ticket, task.abort_handle());
+        found.resources = subscribing.await.ok()?;
+    }
+    Some(found)
 }
 
 /// Acknowledges what is listened for, and notifies of it from now on.
@@ -131,22 +195,22 @@ fn begin_listening(
     call: &Arc<Call>,
     ticket: Ticket,
     topics: Topics,
-    resources: Result<Resources, RpcError>,
+    found: Result<LookedUp, RpcError>,
 ) {
     let connection = &call.connection;
     let mut state = connection.state();
     state.subscriptions.prune();
     let most = connection.limits.subscriptions;
     let is_full = state.subscriptions.listening.len() >= most;
-    let resources = resources.and_then(|resources| {
+    let found = found.and_then(|found| {
         if is_full {
             let details = format!("This connection has {most} subscriptions; cancel one first.");
             return Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details));
         }
-        check_limit(connection, &state.subscriptions, resources.len()).map(|()| resources)
+        check_limit(connection, &state.subscriptions, found.count()).map(|()| found)
     });
-    let resources = match resources {
-        Ok(resources) if state.calls.has(&call.id, ticket) => resources,
+    let LookedUp { resources, tasks } = match found {
+        Ok(found) if state.calls.has(&call.id, ticket) => found,
         // Cancelled before it began; the subscriptions are dropped without the lock.
         Ok(_unwanted) => return drop(state),
         Err(error) => {
@@ -158,13 +222,54 @@ fn begin_listening(
     // All under one lock, so that no notification precedes the acknowledgement.
     let mut uris: Vec<_> = resources.keys().map(ToString::to_string).collect();
     uris.sort_unstable();
+    let ids = |tasks: &Vec<(String, _)>| tasks.iter().map(|(id, _)| id.clone()).collect();
     let acknowledged = SubscriptionParams {
         meta: Some(subscription_meta(&call.id)),
-        notifications: Some(SubscriptionFilter { topics, resources: uris }),
+        notifications: Some(SubscriptionFilter {
+            topics,
+            resources: uris,
+            tasks: tasks.as_ref().map(ids),
+        }),
     };
     notify(connection, &call.route, method::SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
+    let tasks = tasks.into_iter().flatten();
+    let tasks = tasks.map(|(_, watch)| {
+        let forwarding = connection.tasks.spawn(forward_task(call.clone(), watch));
+        Watching(forwarding.abort_handle())
+    });
+    let tasks = tasks.collect();
     let call = call.clone();
-    state.subscriptions.listening.push(Listening { call, ticket, topics, resources });
+    state.subscriptions.listening.push(Listening { call, ticket, topics, resources, tasks });
+}
+
+/// Notifies of every change of a task's status, until the task or the subscription ends.
+async fn forward_task(call: Arc<Call>, mut watch: Box<dyn TaskWatch>) {
+    #[derive(Serialize)]
+    struct TaskNotification {
+        #[serde(flatten)]
+        task: DetailedTask,
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+    let connection = &call.connection;
+    while let Some(task) = watch.next().await {
+        // A client that does not read is notified later.
+        while connection.output.is_congested() && !call.is_answered() {
+            tokio::time::sleep(BURST).await;
+        }
+        // Under the lock, so that no notification follows the end of the subscription.
+        let state = connection.state();
+        if call.is_answered() || state.lifecycle.is_ending() {
+            return;
+        }
+        let notification = TaskNotification { task, meta: subscription_meta(&call.id) };
+        let sent = connection.output.notify(&call.route, method::TASKS, &notification);
+        drop(state);
+        if sent.is_err() {
+            tracing::error!("encoding a task failed");
+        }
+        connection.output.wake();
+    }
 }
 
 /// Subscribes a handshake client to a resource.
@@ -202,7 +307,7 @@ fn check_limit(
     if more == 0 || subscriptions.count() + more <= most {
         return Ok(());
     }
-    let details = format!("This connection may be subscribed to {most} resources.");
+    let details = format!("This connection may be subscribed to {most} resources and tasks.");
     Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("limit", most))
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::handler::{Outcome, Payload};
-use crate::revision::{Dialect, with_wire_output};
+use crate::revision::with_wire_output;
 use crate::tool::{ToolOutput, direct};
 
 impl Context {
@@ -88,7 +88,8 @@ impl Context {
     pub(crate) fn panicked(&self) -> Outcome {
         let error = RpcError::internal();
         let server = self.server();
-        if self.tool().is_none() || self.is_direct() || server.dialect() != Dialect::Official {
+        let is_result = server.dialect().reports_panics_as_results();
+        if self.tool().is_none() || self.is_direct() || !is_result {
             return Err(error);
         }
         let mut output = ToolOutput::failure(PANICKED);

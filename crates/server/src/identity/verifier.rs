@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::Principal;
+use super::proof::{ProofContext, ProofRejected, ProofRequirements};
 
 /// Verifies bearer tokens. Every transport that carries tokens uses one.
 ///
@@ -13,6 +14,23 @@ use super::Principal;
 pub trait Verifier: fmt::Debug + Send + Sync + 'static {
     /// Verifies a token. Called for every request, so results should be cached.
     fn verify<'a>(&'a self, token: &'a str) -> Verification<'a>;
+
+    /// Verifies the DPoP proof of a request whose token is bound to a key
+    /// ([`Principal::bound_key`]). Returns the nonce for the next proof, if it should change.
+    ///
+    /// Called for every request; a verifier that issues no bound tokens need not implement it.
+    fn verify_proof(
+        &self,
+        _proof: &str,
+        _request: &ProofContext<'_>,
+    ) -> Result<Option<String>, ProofRejected> {
+        Err(ProofRejected::Algorithm)
+    }
+
+    /// The nonce that the next proof must contain, if nonces are required.
+    fn proof_nonce(&self) -> Option<String> {
+        None
+    }
 
     /// Returns whether verifying the same token again would surely give this principal, so that a
     /// connection need not verify it with every request.
@@ -69,6 +87,9 @@ pub enum TokenRejected {
     /// Valid, but without a required scope.
     #[error("The token lacks a scope that this server needs: {}.", .0.join(" "))]
     Scope(Vec<String>),
+    /// Valid, but not bound to a key by DPoP, which is required.
+    #[error("The token must be bound to a key: request one with a DPoP proof.")]
+    NotBound,
     /// Not verifiable at the moment.
     #[error("The token cannot be checked at the moment; try again later.")]
     Unavailable,
@@ -83,4 +104,6 @@ pub struct TokenRequirements {
     pub required_scopes: Vec<String>,
     /// All scopes that this server uses.
     pub scopes: Vec<String>,
+    /// The use of DPoP; none if bound tokens are never accepted.
+    pub proofs: Option<ProofRequirements>,
 }

@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
 /// The canonical form of a value. A value too large to decode is taken byte by byte.
 fn canonical(raw: Raw<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let value = if raw.count() <= MOST_VALUES { raw.decode::<Value>().ok() } else { None };
+    let value = if raw.count() <= MAX_VALUES { raw.decode::<Value>().ok() } else { None };
     match value {
         Some(value) => write_sorted(&mut out, &value),
         None => out.extend_from_slice(raw.bytes()),
@@ -92,7 +92,7 @@ fn write_plain(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 }
 
 /// Most values that are brought into canonical form.
-const MOST_VALUES: usize = 256 * 1024;
+const MAX_VALUES: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -3,36 +3,38 @@
 use mcp_flow_proto::model::{CallParams, ListParams, ListResult};
 use mcp_flow_proto::{Params, RpcError, method};
 
-use super::{bad_cursor, stateless_members};
+use super::{bad_cursor, bad_cursor_type, stateless_members};
+use crate::catalog_source::when_known;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Access;
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
-    Reply::Ready(list_page(context, params))
+    if !context.server().prompts().is_offered() {
+        return Reply::Ready(Err(RpcError::method_not_found(method::PROMPTS_LIST)));
+    }
+    match params.decode() {
+        Ok(ListParams { cursor }) => when_known(context, None, move |context| {
+            Reply::Ready(list_page(context, cursor.as_deref()))
+        }),
+        Err(error) => Reply::Ready(Err(bad_cursor_type(&error))),
+    }
 }
 
-fn list_page(context: &Context, params: Params<'_>) -> Outcome {
+fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
     let (server, revision) = (context.server(), context.revision());
     let catalog = server.prompts();
-    if !catalog.is_offered() {
-        return Err(RpcError::method_not_found(method::PROMPTS_LIST));
-    }
-    let ListParams { cursor } = params
-        .decode()
-        .map_err(|error| RpcError::invalid_params(format!("cursor must be a string: {error}")))?;
     let prompts = catalog.prompts();
-    let page = prompts.page(cursor.as_deref(), server.limits().page, |prompt| {
+    let page = prompts.page(cursor, server.limits().page, |prompt| {
         catalog.access(context, &prompt.definition().name) >= Access::See
     });
     let page = page.ok_or_else(bad_cursor)?;
     let is_same_for_all = !catalog.has_access_rules() && server.permissions().is_none();
-    let scope = if is_same_for_all { "public" } else { "private" };
     context.reply(&ListResult {
         name: "prompts",
         entries: page.entries.iter().map(|prompt| prompt.definition().wire(revision)).collect(),
         next_cursor: page.next_cursor,
-        stateless: stateless_members(context, scope),
+        stateless: stateless_members(context, method::PROMPTS_LIST, is_same_for_all),
     })
 }
 
@@ -46,8 +48,17 @@ pub(super) fn get(context: &Context, params: Params<'_>) -> Reply {
         Ok(wanted) => wanted,
         Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
     };
-    match catalog.find(context, &name) {
-        Ok(prompt) => prompt.get(context, arguments),
-        Err(error) => Reply::Ready(Err(error)),
-    }
+    let error = match catalog.find(context, &name) {
+        Ok(prompt) => return prompt.get(context, arguments),
+        Err(error) => error,
+    };
+    let Some(known) = context.server().pending_definitions(Some(&name)) else {
+        return Reply::Ready(Err(error));
+    };
+    let (context, name, arguments) = (context.clone(), name.into_owned(), arguments.to_owned());
+    Reply::Later(Box::pin(async move {
+        known.await;
+        let prompt = context.server().prompts().find(&context, &name)?;
+        prompt.get(&context, arguments.as_raw()).outcome().await
+    }))
 }

@@ -1,20 +1,23 @@
 //! `resources/list`, `resources/templates/list`, `resources/read` and resource subscriptions.
 
+use std::time::Duration;
+
 use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
 use mcp_flow_proto::model::{
-    ListParams, ListResult, Meta, ReadResult, ResourceBody, ResourceContents, ResourceLink,
-    StatelessMembers, uri_from_params,
+    CacheHint, ListParams, ListResult, Meta, ReadResult, ResourceBody, ResourceContents,
+    ResourceLink, uri_from_params,
 };
 use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
-use super::{bad_cursor, stateless_members};
+use super::{bad_cursor, bad_cursor_type, hinted_members, stateless_members};
 use crate::bulk::{Bulk, DOWNLOAD, Delivery, DeliveryError, DeliveryRejected, text_of};
+use crate::catalog_source::when_known;
 use crate::connection::subscriptions;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
-use crate::resource::catalog::read_failure;
+use crate::resource::catalog::{ReadReply, read_failure};
 use crate::resource::provider::Position;
 use crate::resource::{Access, ReadError};
 
@@ -26,8 +29,10 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
     if !context.server().catalog().has_providers() {
         return Reply::Ready(list_page(context, cursor.as_deref()));
     }
-    let context = context.clone();
-    Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
+    when_known(context, None, move |context| {
+        let context = context.clone();
+        Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
+    })
 }
 
 /// Lists one page: registered resources first, then those of providers.
@@ -58,13 +63,17 @@ fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
         name: "resources",
         entries,
         next_cursor,
-        stateless: stateless_members(context, scope(context)),
+        stateless: stateless_members(context, method::RESOURCES_LIST, is_same_for_all(context)),
     })
 }
 
 pub(super) fn list_templates(context: &Context, params: Params<'_>) -> Reply {
-    let cursor = list_cursor(context, method::RESOURCES_TEMPLATES_LIST, params);
-    Reply::Ready(cursor.and_then(|cursor| list_templates_page(context, cursor.as_deref())))
+    match list_cursor(context, method::RESOURCES_TEMPLATES_LIST, params) {
+        Ok(cursor) => when_known(context, None, move |context| {
+            Reply::Ready(list_templates_page(context, cursor.as_deref()))
+        }),
+        Err(error) => Reply::Ready(Err(error)),
+    }
 }
 
 fn list_templates_page(context: &Context, cursor: Option<&str>) -> Outcome {
@@ -72,18 +81,34 @@ fn list_templates_page(context: &Context, cursor: Option<&str>) -> Outcome {
     let catalog = server.catalog();
     let templates = catalog.templates();
     let is_visible = |uri: &str| catalog.access(context, uri) >= Access::See;
-    let page = templates
-        .page(cursor, server.limits().page, |template| {
-            is_visible(&template.definition().uri_template)
-        })
-        .ok_or_else(bad_cursor)?;
-    let entries =
-        page.entries.iter().map(|template| template.definition().wire(revision)).collect();
+    let most = server.limits().page.max(1);
+    let mut position = cursor.and_then(Position::from_cursor);
+    let mut provided = Vec::new();
+    let (mut entries, mut next_cursor) = (Vec::new(), None);
+    if position.is_none() {
+        let page = templates
+            .page(cursor, most, |template| is_visible(&template.definition().uri_template))
+            .ok_or_else(bad_cursor)?;
+        entries.extend(page.entries.iter().map(|template| template.definition().wire(revision)));
+        next_cursor = page.next_cursor;
+        position = next_cursor.is_none().then(Position::default);
+    }
+    if let Some(position) = position {
+        let (definitions, next) =
+            catalog.list_provided_templates(&position, most - entries.len(), &is_visible);
+        provided = definitions;
+        next_cursor = next.as_ref().map(Position::to_cursor);
+    }
+    entries.extend(provided.iter().map(|template| template.wire(revision)));
     context.reply(&ListResult {
         name: "resourceTemplates",
         entries,
-        next_cursor: page.next_cursor,
-        stateless: stateless_members(context, scope(context)),
+        next_cursor,
+        stateless: stateless_members(
+            context,
+            method::RESOURCES_TEMPLATES_LIST,
+            is_same_for_all(context),
+        ),
     })
 }
 
@@ -95,17 +120,14 @@ fn list_cursor(
     if !context.server().catalog().is_offered() {
         return Err(RpcError::method_not_found(method));
     }
-    let ListParams { cursor } = params
-        .decode()
-        .map_err(|error| RpcError::invalid_params(format!("cursor must be a string: {error}")))?;
+    let ListParams { cursor } = params.decode().map_err(|error| bad_cursor_type(&error))?;
     Ok(cursor)
 }
 
-/// The cache scope of a list: public unless it differs between callers.
-fn scope(context: &Context) -> &'static str {
+/// Returns whether all callers see the same resources.
+fn is_same_for_all(context: &Context) -> bool {
     let server = context.server();
-    let is_same_for_all = !server.catalog().has_access_rules() && server.permissions().is_none();
-    if is_same_for_all { "public" } else { "private" }
+    !server.catalog().has_access_rules() && server.permissions().is_none()
 }
 
 pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
@@ -113,13 +135,30 @@ pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
         Ok(uri) => uri,
         Err(error) => return Reply::Ready(Err(error)),
     };
-    match context.server().catalog().read(context, &uri) {
+    let first = context.server().catalog().read(context, &uri);
+    match (&first, context.server().pending_definitions(None)) {
+        // It may be among the definitions that are not known yet.
+        (Err(_), Some(known)) => {
+            let context = context.clone();
+            Reply::Later(Box::pin(async move {
+                known.await;
+                let found = context.server().catalog().read(&context, &uri);
+                reply_read(&context, uri, found).outcome().await
+            }))
+        }
+        _ => reply_read(context, uri, first),
+    }
+}
+
+fn reply_read(context: &Context, uri: String, found: Result<ReadReply, RpcError>) -> Reply {
+    match found {
         Err(error) => Reply::Ready(Err(error)),
-        Ok(reading) => {
+        Ok(ReadReply::Forwarded(reply)) => reply,
+        Ok(ReadReply::Contents(reading, hint)) => {
             let context = context.clone();
             Reply::Later(Box::pin(async move {
                 let contents = reading.await.map_err(|error| read_failure(&uri, error))?;
-                reply(&context, &uri, contents).await
+                reply(&context, &uri, contents, hint).await
             }))
         }
     }
@@ -130,14 +169,18 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
         Ok(uri) => uri,
         Err(error) => return Reply::Ready(Err(error)),
     };
-    let may_block = context.server().catalog().is_provided(&uri);
-    let context = context.clone();
-    let subscribe = move || {
-        let subscription = context.server().catalog().subscribe(&context, &uri)?;
-        subscriptions::subscribe(&context.call().connection, subscription)?;
-        context.reply(&json!({}))
+    let is_known = context.server().catalog().is_known(&uri);
+    let subscribe = move |context: &Context| {
+        let may_block = context.server().catalog().is_provided(&uri);
+        let context = context.clone();
+        let subscribe = move || {
+            let subscription = context.server().catalog().subscribe(&context, &uri)?;
+            subscriptions::subscribe(&context.call().connection, subscription)?;
+            context.reply(&json!({}))
+        };
+        if may_block { Reply::Blocking(Box::new(subscribe)) } else { Reply::Ready(subscribe()) }
     };
-    if may_block { Reply::Blocking(Box::new(subscribe)) } else { Reply::Ready(subscribe()) }
+    if is_known { subscribe(context) } else { when_known(context, None, subscribe) }
 }
 
 pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
@@ -150,7 +193,7 @@ pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
 
 /// Reads the URI of a subscription, on a server that declares subscriptions.
 fn subscribed_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
-    if !context.server().dialect().has_subscriptions() {
+    if !context.server().dialect().notifies_of_changes() {
         return Err(RpcError::method_not_found(method));
     }
     named_uri(context, method, params)
@@ -164,7 +207,19 @@ fn named_uri(context: &Context, method: &str, params: Params<'_>) -> Result<Stri
 }
 
 /// Replies with the contents of a resource, each entry inline if it is small enough.
-async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
+impl Context {
+    /// Encodes the contents of a resource as the outcome of `resources/read`.
+    pub async fn reply_contents(&self, uri: &str, contents: Contents) -> Outcome {
+        reply(self, uri, contents, None).await
+    }
+}
+
+async fn reply(
+    context: &Context,
+    uri: &str,
+    contents: Contents,
+    hint: Option<CacheHint>,
+) -> Outcome {
     let entries = match contents {
         Contents::Bulk(bulk) => vec![deliver(context, uri, bulk).await?],
         Contents::Entries(entries) => {
@@ -176,9 +231,18 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
         }
     };
     let revision = context.revision();
-    // Contents may differ between callers.
-    let stateless = stateless_members(context, "private");
-    let stateless = stateless.map(|members| StatelessMembers { ttl_ms: 0, ..members });
+    // A link or a stream serves one caller, once.
+    let is_inline = |entry: &ResourceContents| {
+        let is_linked = entry.meta.as_ref().is_some_and(|meta| meta.contains_key(DOWNLOAD));
+        !is_linked && !matches!(entry.body, ResourceBody::Stream(_))
+    };
+    let hint = match entries.iter().all(is_inline) {
+        true => hint.or_else(|| context.server().cache_hint(method::RESOURCES_READ)),
+        false => None,
+    };
+    // Contents may differ between callers, unless their author says otherwise.
+    let hint = hint.unwrap_or(CacheHint::private(Duration::ZERO));
+    let stateless = hinted_members(context, hint, is_same_for_all(context));
     let payload = context.reply(&ReadResult { contents: &entries, revision, stateless })?;
     let (size, limit) = (payload.bytes.len(), context.limits().result_bytes);
     if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }

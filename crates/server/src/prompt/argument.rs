@@ -2,7 +2,7 @@
 
 use mcp_flow_proto::model::PromptArgument;
 
-use crate::completion::{Completer, Completion, Resolved};
+use crate::completion::{Completer, Completion, ResolvedArguments};
 use crate::context::Context;
 
 /// One argument of a prompt.
@@ -81,7 +81,7 @@ impl Argument {
     /// ```
     pub fn complete<R: Into<Completion>>(
         mut self,
-        function: impl Fn(&Context, &str, &Resolved) -> R + Send + Sync + 'static,
+        function: impl Fn(&Context, &str, &ResolvedArguments) -> R + Send + Sync + 'static,
     ) -> Self {
         self.completer = Some(Completer::function(function));
         self

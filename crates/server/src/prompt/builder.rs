@@ -42,9 +42,9 @@ impl PromptBuilder {
         self
     }
 
-    /// Adds an icon.
-    pub fn icon(mut self, icon: Icon) -> Self {
-        self.definition.icons.push(icon);
+    /// Adds an icon: an image in an `https:` or `data:` URI.
+    pub fn icon(mut self, icon: impl Into<Icon>) -> Self {
+        self.definition.icons.push(icon.into());
         self
     }
 
@@ -78,7 +78,7 @@ impl PromptBuilder {
     /// assert!(prompt.definition().arguments[0].required);
     ///
     /// let fault = Prompt::builder("broken").template("Analyze {data}").unwrap_err();
-    /// assert!(fault.to_string().contains("{data} is no argument"));
+    /// assert!(fault.to_string().contains("{data} is not an argument"));
     /// ```
     pub fn template(self, template: &str) -> Result<Prompt, BadPrompt> {
         let shape = Shape::new(self.definition, self.arguments, None)?;
@@ -97,7 +97,7 @@ impl PromptBuilder {
             let output = PromptOutput::new([PromptMessage::user(template.fill(&texts))]);
             Ok(Reply::Ready(output.reply(context, shape.description())))
         });
-        Ok(Prompt { shape: Arc::new(shape), function })
+        Ok(Prompt { shape: Arc::new(shape), function, forward: None })
     }
 
     /// Finishes the prompt with an async function. Its arguments are decoded into the type it
@@ -184,7 +184,7 @@ impl PromptBuilder {
     fn finish<T: JsonSchema>(self, function: Box<Function>) -> Result<Prompt, BadPrompt> {
         let schema = argument_schema::<T>();
         let shape = Shape::new(self.definition, self.arguments, Some(schema))?;
-        Ok(Prompt { shape: Arc::new(shape), function })
+        Ok(Prompt { shape: Arc::new(shape), function, forward: None })
     }
 }
 
@@ -229,6 +229,14 @@ pub enum BadPrompt {
         /// The argument.
         argument: String,
     },
+    /// An icon has a URI that clients do not show.
+    #[error("the icon {src:?} of prompt {name} must be an image in an https: or data: URI")]
+    Icon {
+        /// The prompt.
+        name: String,
+        /// The URI.
+        src: String,
+    },
     /// The type of the arguments has an invalid schema.
     #[error("the arguments of prompt {name} cannot be used: {reason}")]
     Schema {
@@ -255,7 +263,7 @@ mod tests {
             ("bad name", one(), "", "letters, digits"),
             ("p", vec![Argument::optional("")], "", "letters, digits"),
             ("p", vec![Argument::optional("a"), Argument::required("a")], "", "two arguments"),
-            ("p", one(), "{b}", "{b} is no argument"),
+            ("p", one(), "{b}", "{b} is not an argument"),
             ("p", one(), "{a", "has no other"),
             ("p", secret(), "no {{a}} here", ""),
             ("p", secret(), "token {a}", "is secret"),

@@ -8,6 +8,7 @@ use mcp_flow_proto::error::ACCESS_DENIED;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{AddPromptsError, BadPrompt, IntoPrompts, Prompt};
+use crate::catalog_source::find_unprefixed;
 use crate::context::Context;
 use crate::permissions::PermissionKind;
 use crate::registry::{Entry, Registry};
@@ -76,9 +77,13 @@ impl PromptCatalog {
     /// The prompt with this name, if the caller may use it. A hidden one is reported as unknown.
     pub(crate) fn find(&self, caller: &Context, name: &str) -> Result<Arc<Prompt>, RpcError> {
         // Cloned out of the list first: the application's rules may change the list.
-        let found = self.prompts().find(name).cloned();
+        let mut found = self.prompts().find(name).cloned();
+        if found.is_none() && caller.server().catalog_source().is_some() {
+            let is_visible = |prompt: &Prompt| self.access(caller, prompt.name()) == Access::Read;
+            found = find_unprefixed(self.prompts().iter(), Prompt::name, name, is_visible);
+        }
         let prompt = found.ok_or_else(|| RpcError::unknown_prompt(name))?;
-        match self.access(caller, name) {
+        match self.access(caller, prompt.name()) {
             Access::Read => Ok(prompt),
             Access::None => Err(RpcError::unknown_prompt(name)),
             Access::See => Err(RpcError::new(ACCESS_DENIED)
@@ -130,11 +135,13 @@ impl PromptList {
         self.access = Some(access);
     }
 
-    pub(crate) fn finish(self) -> Result<PromptCatalog, AddPromptsError> {
+    /// Creates the catalog. With `is_offered`, prompts are declared even if there are none yet.
+    pub(crate) fn finish(self, is_offered: bool) -> Result<PromptCatalog, AddPromptsError> {
         if let Some(error) = self.bad {
             return Err(error.into());
         }
-        let catalog = PromptCatalog { access: self.access, ..PromptCatalog::default() };
+        let is_offered = AtomicBool::new(is_offered);
+        let catalog = PromptCatalog { access: self.access, is_offered, ..PromptCatalog::default() };
         catalog.add(self.prompts)?;
         Ok(catalog)
     }

@@ -38,6 +38,9 @@ impl Shape {
         schema: Option<Value>,
     ) -> Result<Self, BadPrompt> {
         check_name(&definition.name)?;
+        if let Some(icon) = definition.icons.iter().find(|icon| !icon.is_displayable()) {
+            return Err(BadPrompt::Icon { src: icon.src.clone(), name: definition.name });
+        }
         let mut arguments = schema.as_ref().map(derived).unwrap_or_default();
         for (index, argument) in said.iter().enumerate() {
             let name = &argument.definition.name;
@@ -67,6 +70,11 @@ impl Shape {
             .transpose()
             .map_err(|reason| BadPrompt::Schema { name: definition.name.clone(), reason })?;
         Ok(Self { definition, rules, schema })
+    }
+
+    /// Creates the shape of a prompt whose arguments another server validates.
+    pub(super) fn described(definition: PromptDefinition) -> Self {
+        Self { definition, rules: Vec::new(), schema: None }
     }
 
     pub(super) fn description(&self) -> Option<&str> {

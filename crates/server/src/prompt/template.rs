@@ -40,7 +40,7 @@ impl Template {
             })?;
             let name = &after[..end];
             let position = position(name).ok_or_else(|| {
-                format!("{{{name}}} is no argument; for the characters write {{{{{name}}}}}")
+                format!("{{{name}}} is not an argument; for the literal text write {{{{{name}}}}}")
             })?;
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn invalid_templates_are_explained() {
         for (source, expected) in [
-            ("{c}", "{c} is no argument; for the characters write {{c}}"),
-            ("{}", "{} is no argument"),
-            ("{ a }", "{ a } is no argument"),
-            ("{\"json\": {a}}", "is no argument"),
+            ("{c}", "{c} is not an argument; for the literal text write {{c}}"),
+            ("{}", "{} is not an argument"),
+            ("{ a }", "{ a } is not an argument"),
+            ("{\"json\": {a}}", "is not an argument"),
             ("{a", "a { has no other; for the character itself write {{"),
             ("a} b", "a } has no other; for the character itself write }}"),
             ("{a}}", "a } has no other"),

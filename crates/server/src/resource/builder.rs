@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use mcp_flow_proto::model::{
-    Annotations, Description, Icon, ResourceContents, ResourceDefinition, TemplateDefinition,
+    Annotations, CacheHint, Description, Icon, Meta, ResourceContents, ResourceDefinition,
+    TemplateDefinition,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::completion::check_completers;
-use super::contents::{IntoContents, ReadError};
+use super::contents::{Contents, IntoContents, ReadError};
 use super::template::UriTemplate;
 use super::{Resource, ResourceTemplate, Source, variables};
 use crate::completion::Completer;
@@ -21,6 +22,9 @@ use crate::context::Context;
 #[must_use]
 pub struct ResourceBuilder {
     definition: ResourceDefinition,
+    cache: Option<CacheHint>,
+    /// `_meta` of the contents.
+    pub(super) contents_meta: Meta,
 }
 
 /// Builds a template; finished by [`read`](Self::read).
@@ -28,6 +32,7 @@ pub struct ResourceBuilder {
 #[must_use]
 pub struct TemplateBuilder {
     definition: TemplateDefinition,
+    cache: Option<CacheHint>,
     pub(super) completers: Vec<(String, Completer)>,
 }
 
@@ -64,9 +69,17 @@ macro_rules! describe {
                 self
             }
 
-            /// Adds an icon.
-            pub fn icon(mut self, icon: Icon) -> Self {
-                self.about().icons.push(icon);
+            /// Adds an icon: an image in an `https:` or `data:` URI.
+            pub fn icon(mut self, icon: impl Into<Icon>) -> Self {
+                self.about().icons.push(icon.into());
+                self
+            }
+
+            /// Sets how long its contents may be cached, and by whom. By default they are stale at
+            /// once. Whatever is said here, they are private if access to resources is restricted,
+            /// and never cached if they are too large to be inline.
+            pub fn cache(mut self, hint: CacheHint) -> Self {
+                self.cache = Some(hint);
                 self
             }
 
@@ -88,7 +101,8 @@ describe!(TemplateBuilder);
 
 impl ResourceBuilder {
     pub(super) fn new(uri: String) -> Self {
-        Self { definition: ResourceDefinition { uri, ..ResourceDefinition::default() } }
+        let definition = ResourceDefinition { uri, ..ResourceDefinition::default() };
+        Self { definition, cache: None, contents_meta: Meta::new() }
     }
 
     /// Sets the number of bytes of its contents, where known without reading.
@@ -121,25 +135,34 @@ impl ResourceBuilder {
         W: Future<Output = R> + Send + 'static,
     {
         let (uri, mime_type) = (self.definition.uri.clone(), self.mime_type_text());
+        let meta = Arc::new(self.contents_meta.clone());
         self.finish(Source::Computed(Box::new(move |context| {
             let (work, uri, mime_type) = (function(context), uri.clone(), mime_type.clone());
-            Box::pin(async move { work.await.into_contents(&uri, mime_type.as_deref()) })
+            let meta = meta.clone();
+            Box::pin(async move {
+                let contents = work.await.into_contents(&uri, mime_type.as_deref())?;
+                Ok(described(contents, &meta))
+            })
         })))
     }
 
     fn fixed(self, mut contents: ResourceContents) -> Result<Resource, BadResource> {
         contents.mime_type = self.definition.description.mime_type.clone();
+        if !self.contents_meta.is_empty() {
+            contents.meta = Some(Box::new(self.contents_meta.clone()));
+        }
         self.finish(Source::Fixed(contents))
     }
 
     fn finish(mut self, source: Source) -> Result<Resource, BadResource> {
         let uri = &self.definition.uri;
         check_uri(uri)?;
+        check_icons(uri, &self.definition.description)?;
         if uri.starts_with("file://") && !uri.starts_with("file:///") {
             tracing::warn!(uri, "the resource names a host; it is also served as file:///");
         }
         name_after(&mut self.definition.description, uri);
-        Ok(Resource { definition: self.definition, source })
+        Ok(Resource { definition: self.definition, source, cache: self.cache })
     }
 
     fn mime_type_text(&self) -> Option<Arc<str>> {
@@ -150,7 +173,7 @@ impl ResourceBuilder {
 impl TemplateBuilder {
     pub(super) fn new(uri_template: String) -> Self {
         let definition = TemplateDefinition { uri_template, ..TemplateDefinition::default() };
-        Self { definition, completers: Vec::new() }
+        Self { definition, cache: None, completers: Vec::new() }
     }
 
     /// Finishes it with an async function that reads a resource by the values of its variables.
@@ -167,6 +190,7 @@ impl TemplateBuilder {
         let template = UriTemplate::parse(text)
             .map_err(|reason| BadResource::Template { template: text.clone(), reason })?;
         check_uri(&text.replace(['{', '}'], ""))?;
+        check_icons(text, &self.definition.description)?;
         check_completers(text, &template, &self.completers)?;
         name_after(&mut self.definition.description, text);
         let mime_type: Option<Arc<str>> =
@@ -177,8 +201,8 @@ impl TemplateBuilder {
             let reading = async move { work.await.into_contents(&uri, mime_type.as_deref()) };
             Ok(Box::pin(reading) as super::Reading)
         });
-        let (definition, completers) = (self.definition, self.completers);
-        Ok(ResourceTemplate { definition, template, completers, read })
+        let (definition, completers, cache) = (self.definition, self.completers, self.cache);
+        Ok(ResourceTemplate { definition, template, completers, read, cache })
     }
 }
 
@@ -189,11 +213,30 @@ fn check_uri(uri: &str) -> Result<(), BadResource> {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let is_plain =
         uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte));
-    if is_scheme && is_plain && uri.len() <= super::catalog::LONGEST_URI {
+    if is_scheme && is_plain && uri.len() <= super::catalog::MAX_URI_LENGTH {
         Ok(())
     } else {
         Err(BadResource::Uri(uri.to_owned()))
     }
+}
+
+fn check_icons(uri: &str, description: &Description) -> Result<(), BadResource> {
+    match description.icons.iter().find(|icon| !icon.is_displayable()) {
+        None => Ok(()),
+        Some(icon) => Err(BadResource::Icon { uri: uri.to_owned(), src: icon.src.clone() }),
+    }
+}
+
+/// Adds `_meta` to contents that have none.
+fn described(mut contents: Contents, meta: &Meta) -> Contents {
+    if let Contents::Entries(entries) = &mut contents
+        && !meta.is_empty()
+    {
+        for entry in entries {
+            entry.meta.get_or_insert_with(|| Box::new(meta.clone()));
+        }
+    }
+    contents
 }
 
 /// Sets a missing name to the last segment of the URI.
@@ -220,6 +263,27 @@ pub enum BadResource {
         template: String,
         /// The reason.
         reason: String,
+    },
+    /// An icon has a URI that clients do not show.
+    #[error("the icon {src:?} of {uri} must be an image in an https: or data: URI")]
+    Icon {
+        /// The resource or template.
+        uri: String,
+        /// URI of the icon.
+        src: String,
+    },
+    /// The URI is not one of apps.
+    #[error("{0:?} is not the URI of an app: it must begin with ui://")]
+    App(String),
+    /// The page of an app cannot be allowed to use an origin.
+    #[error(
+        "{origin:?} of the app {uri} is not an origin such as https://api.example.com or wss://*.example.com"
+    )]
+    Origin {
+        /// The app.
+        uri: String,
+        /// The origin.
+        origin: String,
     },
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{ACCESS_DENIED, TOO_MANY_SUBSCRIPTIONS};
-use mcp_flow_proto::model::{ResourceContents, ResourceDefinition};
+use mcp_flow_proto::model::{CacheHint, ResourceContents, ResourceDefinition, TemplateDefinition};
+use mcp_flow_proto::{Raw, RpcError};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::contents::{Contents, ReadError};
@@ -15,6 +15,7 @@ use super::{
     Access, Offered, Reading, Resource, ResourceAccess, ResourceProvider, ResourceTemplate,
 };
 use crate::context::Context;
+use crate::handler::Reply;
 use crate::permissions::PermissionKind;
 use crate::registry::{RegisterError, Registry};
 use crate::server::Server;
@@ -145,26 +146,73 @@ impl Catalog {
         (definitions, None)
     }
 
+    /// Lists the templates of providers from this position, and the position after them.
+    pub(crate) fn list_provided_templates(
+        &self,
+        from: &Position,
+        most: usize,
+        is_visible: &dyn Fn(&str) -> bool,
+    ) -> (Vec<TemplateDefinition>, Option<Position>) {
+        let start = from.within.as_slice().try_into().map_or(0, u64::from_be_bytes);
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let all = self.providers.iter().flat_map(|provider| provider.templates());
+        let mut rest = all.filter(|template| is_visible(&template.uri_template)).skip(start);
+        let definitions: Vec<_> = rest.by_ref().take(most).collect();
+        let next = rest.next().map(|_| Position {
+            provider: from.provider,
+            within: ((start + definitions.len()) as u64).to_be_bytes().to_vec(),
+        });
+        (definitions, next)
+    }
+
+    /// Completes a variable of a template of a provider; `None` if no provider has the template.
+    pub(crate) fn complete_provided(
+        &self,
+        caller: &Context,
+        template: &str,
+        argument: &str,
+        value: &str,
+        others: Raw<'_>,
+    ) -> Option<Reply> {
+        if self.access(caller, template) < Access::See {
+            return None;
+        }
+        let mut providers = self.providers.iter();
+        providers.find_map(|provider| provider.complete(caller, template, argument, value, others))
+    }
+
     pub(crate) fn subscribers(&self) -> &Subscribers {
         &self.subscribers
     }
 
     /// Starts reading a resource.
-    pub(crate) fn read(&self, caller: &Context, uri: &str) -> Result<Reading, RpcError> {
-        match self.check(caller, uri)? {
-            Target::Resource(resource) => Ok(resource.read(caller)),
+    pub(crate) fn read(&self, caller: &Context, uri: &str) -> Result<ReadReply, RpcError> {
+        let mut hint = None;
+        let reading = match self.check(caller, uri)? {
+            Target::Resource(resource) => {
+                hint = resource.cache;
+                Ok(resource.read(caller))
+            }
             Target::Template(template) => match template.read(caller, uri) {
-                Some(reading) => reading.map_err(|error| read_failure(uri, error)),
+                Some(reading) => {
+                    hint = template.cache;
+                    reading.map_err(|error| read_failure(uri, error))
+                }
                 None => Err(RpcError::resource_not_found(uri)),
             },
             Target::Provided(provider) => {
+                if let Some(reply) = provider.forward_read(caller, uri) {
+                    return Ok(ReadReply::Forwarded(reply));
+                }
                 let uri = uri.to_owned();
-                Ok(Box::pin(async move {
+                let reading: Reading = Box::pin(async move {
                     let opened = tokio::task::spawn_blocking(move || provider.open(&uri));
                     opened.await.map_err(ReadError::from)?.map(Contents::Bulk)
-                }))
+                });
+                Ok(reading)
             }
-        }
+        };
+        reading.map(|reading| ReadReply::Contents(reading, hint))
     }
 
     /// Subscribes a caller to a resource that it may read. Blocks while the provider does.
@@ -188,6 +236,11 @@ impl Catalog {
     }
 
     /// Returns whether subscribing to this may block.
+    /// Returns whether there is a resource, a template or a provider for this URI.
+    pub(crate) fn is_known(&self, uri: &str) -> bool {
+        self.find(uri).is_some()
+    }
+
     pub(crate) fn is_provided(&self, uri: &str) -> bool {
         self.provider(uri).is_some()
     }
@@ -199,7 +252,7 @@ impl Catalog {
     /// Finds a resource that the caller may read.
     fn check(&self, caller: &Context, uri: &str) -> Result<Target, RpcError> {
         let not_found = || RpcError::resource_not_found(uri);
-        if uri.len() > LONGEST_URI {
+        if uri.len() > MAX_URI_LENGTH {
             return Err(not_found());
         }
         let access = self.access(caller, uri);
@@ -271,6 +324,14 @@ impl Catalog {
 }
 
 /// The target of a URI.
+/// Result of looking up a resource to read.
+pub(crate) enum ReadReply {
+    /// Its contents, yet to be read, and how long they may be cached, if its author says so.
+    Contents(Reading, Option<CacheHint>),
+    /// The whole reply, as another server gives it.
+    Forwarded(Reply),
+}
+
 enum Target {
     Resource(Arc<Resource>),
     Template(Arc<ResourceTemplate>),
@@ -295,4 +356,4 @@ fn denied(uri: &str, details: &str) -> RpcError {
 }
 
 /// Longest URI of a resource.
-pub(crate) const LONGEST_URI: usize = 8 * 1024;
+pub(crate) const MAX_URI_LENGTH: usize = 8 * 1024;

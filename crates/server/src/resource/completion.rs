@@ -4,7 +4,9 @@ use mcp_flow_proto::Raw;
 
 use super::template::UriTemplate;
 use super::{BadResource, ResourceTemplate, TemplateBuilder};
-use crate::completion::{Completer, Completion, Resolved, no_completions, unknown_argument};
+use crate::completion::{
+    Completer, Completion, ResolvedArguments, no_completions, unknown_argument,
+};
 use crate::context::Context;
 use crate::handler::Reply;
 
@@ -34,7 +36,7 @@ impl TemplateBuilder {
     pub fn complete<R: Into<Completion>>(
         mut self,
         variable: impl Into<String>,
-        function: impl Fn(&Context, &str, &Resolved) -> R + Send + Sync + 'static,
+        function: impl Fn(&Context, &str, &ResolvedArguments) -> R + Send + Sync + 'static,
     ) -> Self {
         self.completers.push((variable.into(), Completer::function(function)));
         self
@@ -61,7 +63,7 @@ impl ResourceTemplate {
         }
         let completer = self.completers.iter().find(|(name, _)| name == variable);
         let Some((_, completer)) = completer else { return no_completions(context) };
-        match Resolved::read(resolved, &names) {
+        match ResolvedArguments::read(resolved, &names) {
             Ok(resolved) => completer.reply(context, partial, resolved),
             Err(error) => Reply::Ready(Err(error)),
         }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use mcp_flow_proto::model::ResourceDefinition;
+use mcp_flow_proto::Raw;
+use mcp_flow_proto::model::{ResourceDefinition, TemplateDefinition};
 
 use super::ReadError;
 use crate::bulk::Bulk;
+use crate::context::Context;
+use crate::handler::Reply;
 use crate::server::Server;
 
 /// Provides resources found on request, such as the files of a directory.
@@ -41,6 +44,31 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// Watches a resource until the returned guard is dropped. From then on the provider announces
     /// changes by [`Server::resource_changed`].
     fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError>;
+
+    /// Templates of resources that this provider reads. Defaults to none.
+    fn templates(&self) -> Vec<TemplateDefinition> {
+        Vec::new()
+    }
+
+    /// Forwards the whole read to another server instead of opening the resource here. Defaults to
+    /// `None`: [`open`](Self::open) is called.
+    fn forward_read(&self, context: &Context, uri: &str) -> Option<Reply> {
+        let _ = (context, uri);
+        None
+    }
+
+    /// Completes a variable of one of the templates. Defaults to `None`: it is not one of these.
+    fn complete(
+        &self,
+        context: &Context,
+        template: &str,
+        argument: &str,
+        value: &str,
+        others: Raw<'_>,
+    ) -> Option<Reply> {
+        let _ = (context, template, argument, value, others);
+        None
+    }
 }
 
 /// Stops watching a resource when dropped.

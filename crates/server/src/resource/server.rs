@@ -9,6 +9,8 @@ use crate::connections::Change;
 use crate::permissions::PermissionKind;
 use crate::registry::RegisterError;
 use crate::server::{Server, ServerBuilder};
+use crate::shared_notice::SharedNotice;
+use crate::tool::is_app_uri;
 
 impl Server {
     /// Adds resources and templates while the server runs, all of them or none. Subscribed clients
@@ -26,6 +28,9 @@ impl Server {
         if !resources.is_empty() {
             let uris: Vec<_> = resources.iter().map(|offered| offered.uri().to_owned()).collect();
             self.catalog().add(resources)?;
+            if uris.iter().any(|uri| is_app_uri(uri)) {
+                self.declare_apps();
+            }
             self.resource_list_changed(uris.iter().map(String::as_str).collect());
         }
         Ok(())
@@ -46,6 +51,7 @@ impl Server {
     /// own changes.
     pub fn resource_changed(&self, uri: &str) {
         self.catalog().subscribers().notify(uri);
+        self.share(|| Some(SharedNotice::ResourceUpdated { uri: uri.to_owned() }));
     }
 
     /// Announces that a [`ResourceProvider`] has other resources than it listed before.

@@ -26,7 +26,7 @@ impl Subscribers {
     /// Adds one, unless there are too many.
     fn add(&self, uri: &Arc<str>, connection: Weak<ConnectionInner>) -> bool {
         let mut state = self.state();
-        let has_room = state.count < MOST;
+        let has_room = state.count < MAX_COUNT;
         if has_room {
             state.count += 1;
             state.by_uri.entry(uri.clone()).or_default().push(connection);
@@ -109,4 +109,4 @@ impl fmt::Debug for Subscription {
 }
 
 /// Most subscriptions of a server: a client may have many connections.
-const MOST: usize = 250_000;
+const MAX_COUNT: usize = 250_000;

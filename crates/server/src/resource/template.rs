@@ -42,8 +42,8 @@ impl UriTemplate {
         if pieces.is_empty() {
             return Err("it has no variable; make it a resource".to_owned());
         }
-        if pieces.len() > MOST_PIECES {
-            return Err(format!("it has more than {} variables", MOST_PIECES / 2));
+        if pieces.len() > MAX_PIECES {
+            return Err(format!("it has more than {} variables", MAX_PIECES / 2));
         }
         if !rest.is_empty() {
             pieces.push(Piece::Literal(rest.to_owned()));
@@ -142,7 +142,7 @@ fn decode(value: &str) -> Option<String> {
 const UNBALANCED: &str = "its braces do not match";
 
 /// Bounds the cost of matching.
-const MOST_PIECES: usize = 32;
+const MAX_PIECES: usize = 32;
 
 #[cfg(test)]
 mod tests {

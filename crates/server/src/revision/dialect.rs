@@ -1,9 +1,11 @@
-//! Wording of errors and capabilities where documents differ in wording alone.
+//! The two dialects of a server: the official specification, and seed 004 to the letter. All that
+//! differs between them, other than the tools, is here.
 
 use std::borrow::Cow;
 
-use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::UNSUPPORTED_PROTOCOL_VERSION;
+use mcp_flow_proto::model::{ToolDefinition, WireTool};
+use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Value, json};
 
 /// The document whose wording a server uses.
@@ -28,10 +30,28 @@ impl Dialect {
         })
     }
 
-    /// Returns whether clients may subscribe to single resources, which only the official dialect
-    /// declares.
-    pub(crate) fn has_subscriptions(self) -> bool {
+    /// Returns whether clients are told of changed lists and may subscribe to single resources, which
+    /// only the official dialect declares.
+    pub(crate) fn notifies_of_changes(self) -> bool {
         self == Self::Official
+    }
+
+    /// Returns whether a handler's panic is a failed tool result (C-63), and not a JSON-RPC error.
+    pub(crate) fn reports_panics_as_results(self) -> bool {
+        self == Self::Official
+    }
+
+    /// Encodes an entry of `tools/list`.
+    pub(crate) fn list_entry<'a>(
+        self,
+        definition: &'a ToolDefinition,
+        name: Cow<'a, str>,
+        revision: Revision,
+    ) -> WireTool<'a> {
+        match self {
+            Self::Official => definition.wire(name, revision),
+            Self::Seed004 => definition.wire_seed_004(name),
+        }
     }
 
     /// The error in this dialect's wording; the original text moves to its details (WFL-052).

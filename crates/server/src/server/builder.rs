@@ -1,15 +1,17 @@
 //! Builder of a server.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::{ContentForm, Implementation};
+use mcp_flow_proto::model::{CacheHint, ContentForm, Icon, Implementation, is_website};
 use mcp_flow_rate::Buckets;
 use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::{Declared, Inner, Server};
+use crate::catalog_source::CatalogSource;
 use crate::connections::Connections;
 use crate::context::Context;
 use crate::event::Hook;
@@ -30,7 +32,10 @@ use crate::resource::{AddResourcesError, BadResource, Offered};
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::{Era, Router};
 use crate::signing::Signing;
+use crate::tap::MessageTap;
+use crate::task::{TaskSource, Tasks};
 use crate::tool::direct::Direct;
+use crate::tool::is_app_uri;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
 /// Builds a server. Starts with limits that are safe on an open network.
@@ -53,6 +58,7 @@ pub struct ServerBuilder {
     pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
     observers: Vec<Box<dyn Observer>>,
+    tap: Option<Arc<dyn MessageTap>>,
     content_form: ContentForm,
     dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
@@ -60,6 +66,9 @@ pub struct ServerBuilder {
     sealing: Sealing,
     signing: Option<Signing>,
     declared: Vec<Declared>,
+    pub(crate) source: Option<Arc<dyn CatalogSource>>,
+    tasks: Tasks,
+    cache_hints: Vec<(&'static str, CacheHint)>,
 }
 
 impl ServerBuilder {
@@ -82,6 +91,7 @@ impl ServerBuilder {
             prompts: PromptList::default(),
             hooks: Vec::new(),
             observers: Vec::new(),
+            tap: None,
             content_form: ContentForm::default(),
             dialect: Dialect::default(),
             output_filters: Vec::new(),
@@ -89,6 +99,9 @@ impl ServerBuilder {
             sealing: Sealing::default(),
             signing: None,
             declared: Vec::new(),
+            source: None,
+            tasks: Tasks::default(),
+            cache_hints: Vec::new(),
         }
     }
 
@@ -99,6 +112,47 @@ impl ServerBuilder {
     /// Describes the server to clients whose revision has a field for it.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.description = Some(description.into());
+        self
+    }
+
+    /// Sets the display name, for clients whose revision has a field for it.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.info.title = Some(title.into());
+        self
+    }
+
+    /// Adds an icon of the server: an image in an `https:` or `data:` URI.
+    pub fn icon(mut self, icon: impl Into<Icon>) -> Self {
+        self.info.icons.push(icon.into());
+        self
+    }
+
+    /// Sets the URL of the server's website.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.info.website_url = Some(url.into());
+        self
+    }
+
+    /// Sets how long clients may cache the results of a method, and whether they may share them
+    /// (2026-07-28). The methods are `server/discover`, `tools/list`, `prompts/list`,
+    /// `resources/list`, `resources/templates/list` and `resources/read`; a resource can have a hint
+    /// of its own.
+    ///
+    /// By default lists are fresh for five minutes, and contents of resources are not cached.
+    /// Results are private, whatever is said here, where callers may get different ones.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use mcp_flow_server::Server;
+    /// use mcp_flow_server::proto::model::CacheHint;
+    ///
+    /// let hint = CacheHint::public(Duration::from_secs(3600));
+    /// assert!(Server::builder("x", "1").cache("tools/list", hint).build().is_ok());
+    /// assert!(Server::builder("x", "1").cache("tools/call", hint).build().is_err());
+    /// ```
+    pub fn cache(mut self, method: &'static str, hint: CacheHint) -> Self {
+        self.cache_hints.retain(|(name, _)| *name != method);
+        self.cache_hints.push((method, hint));
         self
     }
 
@@ -181,14 +235,44 @@ impl ServerBuilder {
         extension: &'static str,
         value: Value,
     ) -> Self {
-        self.declared.push(Declared { experimental: Some(experimental), extension, value });
+        let (extension, era) = (extension.into(), Era::Both);
+        self.declared.push(Declared { experimental: Some(experimental), extension, era, value });
         self
     }
 
     /// Declares an extension of the protocol that has an identifier of its own, among the
     /// `extensions` of every revision.
-    pub fn declare_extension(mut self, extension: &'static str, value: Value) -> Self {
-        self.declared.push(Declared { experimental: None, extension, value });
+    ///
+    /// A handler learns from [`Context::client_extension`] whether its caller supports it.
+    ///
+    /// ```
+    /// use mcp_flow_server::Server;
+    /// use serde_json::json;
+    ///
+    /// let server = Server::builder("maps", "1.0.0")
+    ///     .extension("com.example/tiles", json!({"formats": ["png"]}))
+    ///     .build()
+    ///     .unwrap();
+    /// ```
+    pub fn extension(self, name: impl Into<Cow<'static, str>>, settings: Value) -> Self {
+        self.extension_in(Era::Both, name, settings)
+    }
+
+    /// Declares an extension that only some revisions can use.
+    pub fn extension_in(
+        mut self,
+        era: Era,
+        name: impl Into<Cow<'static, str>>,
+        settings: Value,
+    ) -> Self {
+        let extension = name.into();
+        self.declared.push(Declared { experimental: None, extension, era, value: settings });
+        self
+    }
+
+    /// Sets the source of status notifications about tasks.
+    pub fn task_source(mut self, source: impl TaskSource) -> Self {
+        self.tasks = Tasks { source: Some(Arc::new(source)) };
         self
     }
 
@@ -216,6 +300,12 @@ impl ServerBuilder {
     /// Adds an observer of every call.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Sets the tap, which sees every message.
+    pub fn tap(mut self, tap: impl MessageTap) -> Self {
+        self.tap = Some(Arc::new(tap));
         self
     }
 
@@ -254,8 +344,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds a value that handlers get from [`Context::extension`](crate::Context::extension).
-    pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+    /// Adds a value that handlers get from [`Context::state`].
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
     }
@@ -270,7 +360,28 @@ impl ServerBuilder {
         if let Some(error) = self.bad_resource {
             return Err(AddResourcesError::from(error).into());
         }
+        let has_app = self.resources.iter().any(|resource| is_app_uri(resource.uri()));
         self.catalog.add(self.resources).map_err(AddResourcesError::from)?;
+        let has_app_tool = tools.iter().any(|tool| tool.has_app_metadata());
+        // Apps of other sources may become known later.
+        let missing = tools.iter().find(|tool| {
+            tool.app().is_some_and(|uri| !self.catalog.is_known(uri) && self.source.is_none())
+        });
+        if let Some(tool) = missing {
+            let (tool, uri) = (tool.definition().name.clone(), tool.app().unwrap_or_default());
+            return Err(BuildError::App { tool, uri: uri.to_owned() });
+        }
+        if let Some((method, _)) =
+            self.cache_hints.iter().find(|(method, _)| !methods::CACHEABLE.contains(method))
+        {
+            return Err(BuildError::Cache(method));
+        }
+        if let Some(icon) = self.info.icons.iter().find(|icon| !icon.is_displayable()) {
+            return Err(BuildError::Icon(icon.src.clone()));
+        }
+        if let Some(url) = self.info.website_url.as_deref().filter(|url| !is_website(url)) {
+            return Err(BuildError::Website(url.to_owned()));
+        }
         methods::add_to(&mut self.router);
         let info_value = serde_json::to_value(self.info.for_revision(Revision::V2026_07_28))
             .expect("names and texts can be written");
@@ -285,17 +396,22 @@ impl ServerBuilder {
                 limits: RwLock::new(Arc::new(self.limits)),
                 load: Load::default(),
                 rates: Buckets::default(),
+                sharing: OnceLock::new(),
+                nodes: AtomicU32::new(1),
                 router: self.router,
                 permissions: self.permissions,
-                has_tools: AtomicBool::new(!tools.is_empty()),
+                has_tools: AtomicBool::new(self.source.is_some() || !tools.is_empty()),
+                has_apps: AtomicBool::new(self.source.is_some() || has_app || has_app_tool),
+                cache_hints: self.cache_hints,
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
                 direct: self.direct,
                 catalog: self.catalog,
-                prompts: self.prompts.finish()?,
+                prompts: self.prompts.finish(self.source.is_some())?,
                 connections: Connections::default(),
                 hooks: self.hooks,
                 observers: self.observers,
+                tap: self.tap,
                 denials: Denials::default(),
                 content_form: self.content_form,
                 dialect: self.dialect,
@@ -304,6 +420,8 @@ impl ServerBuilder {
                 sealing: self.sealing,
                 signing: self.signing,
                 declared: self.declared,
+                source: self.source,
+                tasks: self.tasks,
             }),
         })
     }
@@ -328,4 +446,25 @@ pub enum BuildError {
     /// A resource is invalid.
     #[error(transparent)]
     Resources(#[from] AddResourcesError),
+    /// The app of a tool is not among the resources.
+    #[error(
+        "the tool {tool} is shown in {uri}, which is not a resource of the server; add it with App::builder({uri:?})"
+    )]
+    App {
+        /// The tool.
+        tool: String,
+        /// URI of the app.
+        uri: String,
+    },
+    /// A caching hint is for a method whose results are not cached.
+    #[error(
+        "results of {0} are not cached; a hint can be given for server/discover, the lists and resources/read"
+    )]
+    Cache(&'static str),
+    /// An icon has a URI that clients do not show.
+    #[error("the icon {0:?} of the server must be an image in an https: or data: URI")]
+    Icon(String),
+    /// The website is not a URL.
+    #[error("the website {0:?} of the server must be an https: or http: URL")]
+    Website(String),
 }

@@ -26,7 +26,7 @@ pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Check
 fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, CheckError> {
     let mut value = build(arguments).map_err(CheckError::Unreadable)?;
     // One by one, so that only the necessary ones change; all at once if there are many.
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         let error = match serde_path_to_error::deserialize(&value) {
             Ok(decoded) => return Ok(decoded),
             Err(error) => error,
@@ -90,7 +90,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Most numbers converted one by one.
-const MOST_TRIES: usize = 16;
+const MAX_TRIES: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_flow_proto::Raw;
-use mcp_flow_proto::model::{ToolAnnotations, ToolDefinition};
+use mcp_flow_proto::model::{Icon, ToolAnnotations, ToolDefinition, Visibility};
 use mcp_flow_schema::Schema;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
-use super::{Function, IntoToolOutput, Tool, mirrored};
+use super::{Function, IntoToolOutput, Tool, header_argument};
 use crate::context::Context;
 use crate::handler::Reply;
 use crate::permissions::PermissionKind;
@@ -102,6 +102,39 @@ impl ToolBuilder {
         self
     }
 
+    /// Adds an icon: an image in an `https:` or `data:` URI.
+    pub fn icon(mut self, icon: impl Into<Icon>) -> Self {
+        self.definition.icons.push(icon.into());
+        self
+    }
+
+    /// Shows the tool's results in an app: the `ui://` resource with this URI, which is an
+    /// [`App`](crate::App) of the same server.
+    ///
+    /// Clients without support for apps use the tool as any other, so its result must be complete
+    /// without the app.
+    pub fn ui(mut self, uri: impl Into<String>) -> Self {
+        self.ui_members().insert("resourceUri".to_owned(), Value::String(uri.into()));
+        self
+    }
+
+    /// Restricts who may call the tool: the model, apps of this server, or both, which is the
+    /// default. Clients without support for apps do not see a tool for apps alone. It is a rule for
+    /// hosts, and no protection from a hostile client.
+    pub fn visible_to(mut self, callers: impl IntoIterator<Item = Visibility>) -> Self {
+        let callers: Vec<_> = callers.into_iter().map(|one| json!(one)).collect();
+        self.ui_members().insert("visibility".to_owned(), callers.into());
+        self
+    }
+
+    fn ui_members(&mut self) -> &mut Map<String, Value> {
+        let ui = self.definition.meta.entry("ui").or_insert_with(|| json!({}));
+        if !ui.is_object() {
+            *ui = json!({});
+        }
+        ui.as_object_mut().expect("it is an object")
+    }
+
     /// Adds a category, by which clients can sort and filter. A tool may have several.
     pub fn category(mut self, category: impl Into<Value>) -> Self {
         let list = self.definition.meta.entry(CATEGORIES).or_insert_with(|| json!([]));
@@ -171,6 +204,12 @@ impl ToolBuilder {
         if !is_valid_name(name) {
             return Err(BadTool::Name(name.clone()));
         }
+        if let Some(icon) = self.definition.icons.iter().find(|icon| !icon.is_displayable()) {
+            return Err(BadTool::Icon { name: name.clone(), src: icon.src.clone() });
+        }
+        if let Some(uri) = app_of(&self.definition).filter(|uri| !is_app_uri(uri)) {
+            return Err(BadTool::App { name: name.clone(), uri: uri.to_owned() });
+        }
         let bad_schema = |which| {
             let name = name.clone();
             move |reason| BadTool::Schema { name, which, reason }
@@ -190,11 +229,11 @@ impl ToolBuilder {
             Some(Value::Object(output)) => Some(output),
             Some(_) => return Err(bad_schema("output")("it must be an object".to_owned())),
         };
-        let mirrored = mirrored::find(&input);
+        let header_arguments = header_argument::find(&input);
         self.definition.input_schema = input;
         self.definition.output_schema = self.listed_output.or(output);
         let (definition, kind) = (self.definition, self.kind);
-        Ok(Tool { definition, schema, output_schema, mirrored, kind, function })
+        Ok(Tool { definition, schema, output_schema, header_arguments, kind, function })
     }
 }
 
@@ -222,6 +261,16 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(allowed)
 }
 
+/// The URI of the app that shows a tool's results.
+pub(super) fn app_of(definition: &ToolDefinition) -> Option<&str> {
+    definition.meta.get("ui")?.get("resourceUri")?.as_str()
+}
+
+/// Returns whether a URI can be that of an app.
+pub(crate) fn is_app_uri(uri: &str) -> bool {
+    uri.strip_prefix("ui://").is_some_and(|rest| !rest.is_empty())
+}
+
 /// Error in a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -239,12 +288,29 @@ pub enum BadTool {
         /// The reason.
         reason: String,
     },
+    /// An icon has a URI that clients do not show.
+    #[error("the icon {src:?} of tool {name} must be an image in an https: or data: URI")]
+    Icon {
+        /// The tool.
+        name: String,
+        /// The URI.
+        src: String,
+    },
+    /// The URI of the app is not one of apps.
+    #[error("the app {uri:?} of tool {name} must have a URI that begins with ui://")]
+    App {
+        /// The tool.
+        name: String,
+        /// The URI.
+        uri: String,
+    },
 }
 
 #[cfg(test)]
 mod tests {
     use crate::context::Context;
     use crate::tool::Tool;
+    use mcp_flow_proto::model::Icon;
     use serde_json::{Value, json};
 
     #[test]
@@ -263,6 +329,21 @@ mod tests {
             json!({"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}}),
             "input schema",
         );
+    }
+
+    #[test]
+    fn icons_and_apps_are_checked_when_built() {
+        for (icon, app, expected) in [
+            ("https://a.example/x.png", "ui://a/b", ""),
+            ("javascript:alert(1)", "ui://a/b", "must be an image"),
+            ("data:image/png;base64,AA==", "https://a.example", "begins with ui://"),
+            ("data:image/png;base64,AA==", "ui://", "begins with ui://"),
+        ] {
+            let tool = Tool::builder("a").icon(Icon::new(icon)).ui(app);
+            let built = tool.quick(|_: &Context, _: Value| "");
+            let error = built.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
+        }
     }
 
     fn check(name: &str, schema: Value, expected: &str) {

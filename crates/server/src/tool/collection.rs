@@ -22,7 +22,8 @@ use crate::collection::collection;
     message = "`{Self}` is not a tool",
     label = "no tool, and no collection of tools",
     note = "mark the function or the `impl` block with `#[tool]`",
-    note = "functions are listed by name: `.tools(tools![add, divide])`"
+    note = "functions are listed by name: `.tools(tools![add, divide])`",
+    note = "a function with the option `task` is a flow: `.flows(flows![add])`"
 )]
 pub trait IntoTools {
     /// The tools, in listing order.

@@ -53,7 +53,7 @@ fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
     let mut alternatives =
         ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());
     match &schema["type"] {
-        _ if depth > DEEPEST_REFERENCE => false,
+        _ if depth > MAX_REFERENCE_DEPTH => false,
         Value::String(kind) => kind != "object",
         Value::Array(kinds) => !kinds.iter().any(|kind| kind == "object"),
         _ if !schema["const"].is_null() => !schema["const"].is_object(),
@@ -69,7 +69,7 @@ fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
 }
 
 /// Deepest nesting of references and alternatives.
-const DEEPEST_REFERENCE: usize = 16;
+const MAX_REFERENCE_DEPTH: usize = 16;
 
 /// Marker for types that are not objects. The compiler can look for it, unlike for a schema.
 #[doc(hidden)]

@@ -26,9 +26,13 @@ impl Server {
         if !tools.is_empty() {
             let names: Vec<_> =
                 tools.iter().map(|tool| (tool.kind(), tool.definition().name.clone())).collect();
+            let has_apps = tools.iter().any(Tool::has_app_metadata);
             let added = self.tools_mut().add(tools);
             added.map_err(|(error, _unused)| error)?;
             self.declare_tools();
+            if has_apps {
+                self.declare_apps();
+            }
             for (kind, name) in &names {
                 self.announce(&Change { topics: TOOLS, names: Some((*kind, vec![name])) });
             }

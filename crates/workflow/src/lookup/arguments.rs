@@ -40,9 +40,9 @@ pub(crate) fn check_context(context: &WorkflowContext) -> Result<(), RpcError> {
 /// Returns an error message if a context is above the size limit.
 pub(crate) fn too_large(context: &WorkflowContext) -> Option<String> {
     let size = size(context);
-    (size > LARGEST_CONTEXT).then(|| {
+    (size > MAX_CONTEXT_BYTES).then(|| {
         format!(
-            "context has about {size} bytes, at most {LARGEST_CONTEXT} are taken; keep what the \
+            "context has about {size} bytes, at most {MAX_CONTEXT_BYTES} are taken; keep what the \
              steps need"
         )
     })
@@ -51,8 +51,8 @@ pub(crate) fn too_large(context: &WorkflowContext) -> Option<String> {
 /// Returns a warning if a context is close to the size limit.
 pub(super) fn warn_of_context(context: &WorkflowContext) -> Option<String> {
     let size = size(context);
-    (size > LARGEST_CONTEXT / 5 * 4).then(|| {
-        format!("The context has about {size} of at most {LARGEST_CONTEXT} bytes; take out what is not needed any more.")
+    (size > MAX_CONTEXT_BYTES / 5 * 4).then(|| {
+        format!("The context has about {size} of at most {MAX_CONTEXT_BYTES} bytes; take out what is not needed any more.")
     })
 }
 
@@ -71,4 +71,4 @@ fn weight(value: &Value) -> usize {
 }
 
 /// Limit on the size of a context: 256 KiB.
-const LARGEST_CONTEXT: usize = 256 * 1024;
+const MAX_CONTEXT_BYTES: usize = 256 * 1024;

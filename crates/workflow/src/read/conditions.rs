@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::budget::Kind;
-use super::fields::{Fields, Location, Problems, shown};
+use super::fields::{Fields, Problems, ValuePath, shown};
 use crate::condition::{Comparison, Condition};
 use crate::problem::nearest;
 
@@ -15,13 +15,13 @@ pub(super) fn read(fields: &Fields<'_>, name: &str) -> Option<Condition> {
 
 fn read_value(
     value: &Value,
-    location: Location<'_>,
+    location: ValuePath<'_>,
     problems: &Problems,
     depth: usize,
 ) -> Option<Condition> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         problems
-            .error(location, format!("conditions nest at most {DEEPEST} levels; split this one"));
+            .error(location, format!("conditions nest at most {MAX_DEPTH} levels; split this one"));
         return None;
     }
     if !problems.allow(Kind::Conditions, 1, location) {
@@ -103,16 +103,25 @@ fn read_comparison(fields: &Fields<'_>, name: &str, value: &Value) -> Option<Com
     }
 }
 
+/// Reads the condition at a path.
+pub fn read_condition(
+    value: &Value,
+    location: ValuePath<'_>,
+    problems: &Problems,
+) -> Option<Condition> {
+    read_value(value, location, problems, 1)
+}
+
 /// Reads a condition outside a file.
 #[cfg(test)]
 pub(crate) fn condition_of(value: &Value) -> Option<Condition> {
     let problems = Problems::default();
-    let condition = read_value(value, Location::ROOT, &problems, 1);
+    let condition = read_value(value, ValuePath::ROOT, &problems, 1);
     condition.filter(|_| problems.into_inner().is_empty())
 }
 
 /// Limit on the nesting depth of conditions, and of rules.
-pub(super) const DEEPEST: usize = 16;
+pub(super) const MAX_DEPTH: usize = 16;
 
 const KNOWN: [&str; 15] = [
     "var",

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use super::budget::Budget;
 use crate::problem::{Problem, Severity, nearest, short};
 use crate::read::is_identifier;
-use crate::source::{WantedPositions, push_part};
+use crate::source::{Format, WantedPositions, push_part};
 
-/// Location in a value. Formatted only if there is a problem.
+/// ValuePath in a value. Formatted only if there is a problem.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Location<'a> {
-    outer: Option<&'a Location<'a>>,
+pub struct ValuePath<'a> {
+    outer: Option<&'a ValuePath<'a>>,
     part: Part<'a>,
 }
 
@@ -25,14 +25,17 @@ enum Part<'a> {
     Item(usize),
 }
 
-impl<'a> Location<'a> {
-    pub(super) const ROOT: Self = Self { outer: None, part: Part::Root };
+impl<'a> ValuePath<'a> {
+    /// Path of the whole value.
+    pub const ROOT: Self = Self { outer: None, part: Part::Root };
 
-    pub(super) fn member(&'a self, name: &'a str) -> Self {
+    /// Returns the path of a member.
+    pub fn member(&'a self, name: &'a str) -> Self {
         Self { outer: Some(self), part: Part::Member(name) }
     }
 
-    pub(super) fn item(&'a self, index: usize) -> Self {
+    /// Returns the path of an item.
+    pub fn item(&'a self, index: usize) -> Self {
         Self { outer: Some(self), part: Part::Item(index) }
     }
 
@@ -49,7 +52,7 @@ impl<'a> Location<'a> {
 
 /// Problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub struct Problems {
     message: RefCell<Vec<Unlocated>>,
     budget: Budget,
 }
@@ -64,11 +67,11 @@ pub(super) struct Unlocated {
 }
 
 impl Unlocated {
-    pub(super) fn pointer(&self) -> &str {
+    fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    pub(super) fn located(self, positions: &WantedPositions) -> Problem {
+    fn located(self, positions: &WantedPositions) -> Problem {
         let Self { severity, pointer, at_name, message } = self;
         let position = if at_name { positions.name(&pointer) } else { positions.value(&pointer) };
         Problem { severity, position, pointer, message }
@@ -76,11 +79,22 @@ impl Unlocated {
 }
 
 impl Problems {
-    pub(super) fn error(&self, location: Location<'_>, message: impl Into<String>) {
+    /// Collects the problems of a bundled file.
+    pub(super) fn trusted() -> Self {
+        Self { budget: Budget::trusted(), ..Self::default() }
+    }
+
+    /// Reports an error in a value.
+    pub fn error(&self, location: ValuePath<'_>, message: impl Into<String>) {
         self.add(Severity::Error, location, false, message.into());
     }
 
-    fn add(&self, severity: Severity, location: Location<'_>, at_name: bool, message: String) {
+    /// Reports a warning about a value.
+    pub fn warning(&self, location: ValuePath<'_>, message: impl Into<String>) {
+        self.add(Severity::Warning, location, false, message.into());
+    }
+
+    fn add(&self, severity: Severity, location: ValuePath<'_>, at_name: bool, message: String) {
         if !self.is_full() {
             let pointer = location.pointer();
             self.message.borrow_mut().push(Unlocated { severity, pointer, at_name, message });
@@ -88,32 +102,47 @@ impl Problems {
     }
 
     /// Returns whether no more problems are collected.
-    pub(super) fn is_full(&self) -> bool {
-        self.message.borrow().len() >= MOST_PROBLEMS
+    pub fn is_full(&self) -> bool {
+        self.message.borrow().len() >= MAX_PROBLEMS
     }
 
     pub(super) fn budget(&self) -> &Budget {
         &self.budget
     }
 
+    #[cfg(test)]
     pub(super) fn into_inner(self) -> Vec<Unlocated> {
         self.message.into_inner()
+    }
+
+    /// Returns the problems with their positions in the text, in the order of the text.
+    pub fn located(self, text: &str, format: Format) -> Vec<Problem> {
+        let problems = self.message.into_inner();
+        if problems.is_empty() {
+            return Vec::new();
+        }
+        let mut positions = WantedPositions::wanted(problems.iter().map(Unlocated::pointer));
+        format.locate(text, &mut positions);
+        let mut problems: Vec<_> =
+            problems.into_iter().map(|problem| problem.located(&positions)).collect();
+        problems.sort_by_key(|problem| problem.position);
+        problems
     }
 }
 
 /// Members of an object with a known set of names.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
+pub struct Fields<'a> {
     members: &'a Map<String, Value>,
-    location: Location<'a>,
+    location: ValuePath<'a>,
     problems: &'a Problems,
 }
 
 impl<'a> Fields<'a> {
     /// Reads the members of a value; reports unknown ones, and values that are not an object.
-    pub(super) fn of(
+    pub fn of(
         value: &'a Value,
-        location: Location<'a>,
+        location: ValuePath<'a>,
         known: &[&str],
         problems: &'a Problems,
     ) -> Option<Self> {
@@ -136,38 +165,43 @@ impl<'a> Fields<'a> {
         Some(Self { members, location, problems })
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
+    /// Returns the value of a member.
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
         self.members.get(name)
     }
 
-    pub(super) fn members(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    /// Returns all members.
+    pub fn members(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.members.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    pub(super) fn location<'b>(&'b self, name: &'b str) -> Location<'b> {
+    /// Returns the path of a member.
+    pub fn location<'b>(&'b self, name: &'b str) -> ValuePath<'b> {
         self.location.member(name)
     }
 
-    pub(super) fn problems(&self) -> &'a Problems {
+    /// Returns the problems found so far.
+    pub fn problems(&self) -> &'a Problems {
         self.problems
     }
 
     /// Reports an error in a member.
-    pub(super) fn note(&self, name: &str, message: impl Into<String>) {
+    pub fn note(&self, name: &str, message: impl Into<String>) {
         self.problems.error(self.location.member(name), message);
     }
 
     /// Reports an error in the object.
-    pub(super) fn note_here(&self, message: impl Into<String>) {
+    pub fn note_here(&self, message: impl Into<String>) {
         self.problems.error(self.location, message);
     }
 
     /// Reports a warning about the object.
-    pub(super) fn warn(&self, message: &str) {
+    pub fn warn(&self, message: &str) {
         self.problems.add(Severity::Warning, self.location, false, message.to_owned());
     }
 
-    pub(super) fn require(&self, name: &str) -> Option<&'a Value> {
+    /// Returns the value of a required member.
+    pub fn require(&self, name: &str) -> Option<&'a Value> {
         let value = self.get(name);
         if value.is_none() {
             self.note_here(format!("`{name}` is missing"));
@@ -175,16 +209,13 @@ impl<'a> Fields<'a> {
         value
     }
 
-    pub(super) fn required_text(
-        &self,
-        name: &str,
-        length: RangeInclusive<usize>,
-    ) -> Option<Box<str>> {
+    /// Reads a required text with a bounded number of characters.
+    pub fn required_text(&self, name: &str, length: RangeInclusive<usize>) -> Option<Box<str>> {
         self.require(name).and_then(|_| self.text(name, length))
     }
 
     /// Reads a text with a bounded number of characters.
-    pub(super) fn text(&self, name: &str, length: RangeInclusive<usize>) -> Option<Box<str>> {
+    pub fn text(&self, name: &str, length: RangeInclusive<usize>) -> Option<Box<str>> {
         let value = self.get(name)?;
         check_text(value, &format_args!("`{name}`"), &length)
             .map_err(|message| self.note(name, message))
@@ -193,7 +224,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a list of distinct texts; empty if it is missing.
-    pub(super) fn texts(&self, name: &str, length: RangeInclusive<usize>) -> Vec<Box<str>> {
+    pub fn texts(&self, name: &str, length: RangeInclusive<usize>) -> Vec<Box<str>> {
         if self.get(name).is_none() {
             return Vec::new();
         }
@@ -212,7 +243,8 @@ impl<'a> Fields<'a> {
         texts
     }
 
-    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+    /// Reads true or false.
+    pub fn flag(&self, name: &str) -> Option<bool> {
         let value = self.get(name)?;
         if value.as_bool().is_none() {
             self.note(name, format!("`{name}` must be true or false, not {}", shown(value)));
@@ -221,7 +253,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads an integer.
-    pub(super) fn whole(&self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub fn whole(&self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(name)?;
         let number = value.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
@@ -236,7 +268,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a required list.
-    pub(super) fn items(&self, name: &str) -> Option<&'a Vec<Value>> {
+    pub fn items(&self, name: &str) -> Option<&'a Vec<Value>> {
         let value = self.require(name)?;
         if !value.is_array() {
             self.note(name, format!("`{name}` must be a list, not {}", shown(value)));
@@ -298,7 +330,7 @@ fn check_text<'a>(
 }
 
 /// Shortens a value for display.
-pub(super) fn shown(value: &Value) -> String {
+pub fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
@@ -308,4 +340,4 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 /// Limit on the problems reported for one file.
-const MOST_PROBLEMS: usize = 100;
+const MAX_PROBLEMS: usize = 100;

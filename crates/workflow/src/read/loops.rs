@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
-use super::fields::{Fields, Location, Problems, shown};
+use super::fields::{Fields, Problems, ValuePath, shown};
 use super::{conditions, is_identifier, read_task};
 use crate::model::{Loop, LoopBody, LoopCount, LoopKind, LoopStep, LoopTag};
 
-pub(super) fn read(value: &Value, location: Location<'_>, problems: &Problems) -> Option<LoopStep> {
+pub(super) fn read(
+    value: &Value,
+    location: ValuePath<'_>,
+    problems: &Problems,
+) -> Option<LoopStep> {
     let fields = Fields::of(value, location, &LOOP_STEP, problems)?;
     let id = fields.identifier("id");
     let title = fields.required_text("title", 1..=128);
@@ -58,7 +62,7 @@ fn read_body(value: &Value, fields: &Fields<'_>) -> Option<LoopBody> {
     }
 }
 
-fn read_rounds(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Loop> {
+fn read_rounds(value: &Value, location: ValuePath<'_>, problems: &Problems) -> Option<Loop> {
     let fields = Fields::of(value, location, &LOOP, problems)?;
     let kind = fields.require("type").and_then(|value| read_kind(value, &fields));
     fields.require("maxIterations");

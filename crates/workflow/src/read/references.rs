@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::fields::{Location, Problems};
+use super::fields::{Problems, ValuePath};
 use crate::condition::covers;
 use crate::model::{INDEX, ITEM, ITERATION};
 use crate::problem::{nearest, short};
 
-pub(super) fn check(steps: &[Value], location: &Location<'_>, problems: &Problems) {
+pub(super) fn check(steps: &[Value], location: &ValuePath<'_>, problems: &Problems) {
     let mut seen = HashSet::new();
     let mut bodies = HashSet::new();
     let known = Definitions::of(steps);
@@ -85,7 +85,7 @@ fn names(rounds: &Value) -> [&str; 3] {
 }
 
 /// Checks that the variables of a loop are distinct and not those it depends on.
-fn check_names(rounds: &Value, all: &HashSet<&str>, location: Location<'_>, problems: &Problems) {
+fn check_names(rounds: &Value, all: &HashSet<&str>, location: ValuePath<'_>, problems: &Problems) {
     for member in ["items", "count"] {
         let Some(path) = rounds.get(member).and_then(Value::as_str) else { continue };
         if all.iter().any(|name| covers(name, path)) {
@@ -122,7 +122,7 @@ fn wrong_body(id: &str, known: &Definitions<'_>) -> Option<String> {
 
 fn check_id<'a>(
     step: &'a Value,
-    location: Location<'_>,
+    location: ValuePath<'_>,
     seen: &mut HashSet<&'a str>,
     problems: &Problems,
 ) {

@@ -4,8 +4,8 @@ use mcp_flow_schema::{UntrustedSchema, schema_cost};
 use serde_json::Value;
 
 use super::budget::Kind;
-use super::conditions::{self, DEEPEST};
-use super::fields::{Fields, Location, Problems};
+use super::conditions::{self, MAX_DEPTH};
+use super::fields::{Fields, Problems, ValuePath};
 use crate::problem::{nearest, short};
 use crate::rule::{Criteria, Requirement, ValidationRule};
 
@@ -15,7 +15,7 @@ pub(super) fn read_criteria(fields: &Fields<'_>) -> Option<Criteria> {
     read_value(value, fields.location(CRITERIA), fields.problems())
 }
 
-fn read_value(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Criteria> {
+fn read_value(value: &Value, location: ValuePath<'_>, problems: &Problems) -> Option<Criteria> {
     match value {
         Value::Array(items) => {
             let rules: Vec<_> = items
@@ -35,12 +35,12 @@ fn read_value(value: &Value, location: Location<'_>, problems: &Problems) -> Opt
 
 fn read_rule(
     value: &Value,
-    location: Location<'_>,
+    location: ValuePath<'_>,
     problems: &Problems,
     depth: usize,
 ) -> Option<ValidationRule> {
-    if depth > DEEPEST {
-        problems.error(location, format!("rules nest at most {DEEPEST} levels; split this one"));
+    if depth > MAX_DEPTH {
+        problems.error(location, format!("rules nest at most {MAX_DEPTH} levels; split this one"));
         return None;
     }
     if !problems.allow(Kind::Rules, 1, location) {
@@ -137,7 +137,7 @@ fn read_requirement(fields: &Fields<'_>, kind: &str) -> Option<Requirement> {
 }
 
 /// Checks that a schema compiles, and takes its cost from the budget.
-fn read_schema(schema: &Value, location: Location<'_>, problems: &Problems) -> Option<()> {
+fn read_schema(schema: &Value, location: ValuePath<'_>, problems: &Problems) -> Option<()> {
     let Some(cost) = schema_cost(schema) else {
         let message = "the schema refers to what is not in it, or too deep into itself; give \
                     references as `#/$defs/name`";
@@ -181,7 +181,7 @@ fn patterns(schema: &Value) -> Vec<&str> {
 #[cfg(test)]
 pub(crate) fn criteria_of(value: &Value) -> Option<Criteria> {
     let problems = Problems::default();
-    let criteria = read_value(value, Location::ROOT, &problems);
+    let criteria = read_value(value, ValuePath::ROOT, &problems);
     criteria.filter(|_| problems.into_inner().is_empty())
 }
 

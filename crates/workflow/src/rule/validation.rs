@@ -33,7 +33,7 @@ impl Validation {
         if outcomes.is_empty() && output.trim().is_empty() {
             outcomes.push(Err(Failure {
                 issue: "The output is empty.".to_owned(),
-                suggestion: "Say what was done in this step and what came of it.".to_owned(),
+                suggestion: "Describe what was done in this step and its result.".to_owned(),
             }));
         }
         let failures: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
@@ -87,7 +87,7 @@ impl Requirement {
             Self::Contains(part) if output.contains(&**part) => PASSED,
             Self::Contains(part) => failure(
                 format!("The output does not contain {part:?}."),
-                format!("Include {part:?} in the output, in these very letters."),
+                format!("Include exactly {part:?} in the output."),
             ),
             Self::Regex(pattern) if pattern.is_match(output) => PASSED,
             Self::Regex(pattern) => failure(
@@ -98,12 +98,12 @@ impl Requirement {
                 let length = output.chars().count() as u64;
                 match (min, max) {
                     (Some(min), _) if length < *min => failure(
-                        format!("The output has {length} characters, at least {min} are needed."),
-                        format!("Say more: {} characters are missing.", min - length),
+                        format!("The output has {length} characters, at least {min} are required."),
+                        format!("Add at least {} characters.", min - length),
                     ),
                     (_, Some(max)) if length > *max => failure(
                         format!("The output has {length} characters, at most {max} are allowed."),
-                        format!("Say it in fewer words: {} characters less.", length - max),
+                        format!("Shorten it by at least {} characters.", length - max),
                     ),
                     _ => PASSED,
                 }
@@ -149,7 +149,7 @@ impl Requirement {
             Self::Length { min: Some(min), .. } => format!("have {min} characters or more"),
             Self::Length { max: Some(max), .. } => format!("have {max} characters or less"),
             Self::Length { .. } => "have any length".to_owned(),
-            Self::Schema(_) => "keep to the schema".to_owned(),
+            Self::Schema(_) => "be valid by the schema".to_owned(),
             Self::And(rules) => describe_all(rules, " and "),
             Self::Or(rules) => describe_all(rules, " or "),
             Self::Not(rule) => format!("fail to {}", rule.requirement.describe()),
@@ -164,7 +164,7 @@ fn describe_all(rules: &[ValidationRule], between: &str) -> String {
 fn joined(failures: Vec<Failure>, between: &str) -> Failure {
     let (issues, suggestions): (Vec<_>, Vec<_>) =
         failures.into_iter().map(|failure| (failure.issue, failure.suggestion)).unzip();
-    let none = || "No output can keep to this rule.".to_owned();
+    let none = || "No output can pass this rule.".to_owned();
     let join = |texts: Vec<String>| if texts.is_empty() { none() } else { texts.join(between) };
     Failure { issue: join(issues), suggestion: join(suggestions) }
 }
@@ -179,7 +179,7 @@ fn check_schema(schema: &Value, output: &str) -> Option<Failure> {
         Err(error) => {
             return Some(Failure {
                 issue: format!("The output is not JSON: {error}."),
-                suggestion: "Give the output as one JSON text and nothing else.".to_owned(),
+                suggestion: "Write the output as one JSON text and nothing else.".to_owned(),
             });
         }
     };
@@ -188,20 +188,20 @@ fn check_schema(schema: &Value, output: &str) -> Option<Failure> {
         // It was compiled when the file was read.
         Err(error) => return Some(Failure { issue: error, suggestion: REPAIR.to_owned() }),
     };
-    let Ok(violations) = compiled.violations(&output, "the output", MOST_ERRORS) else {
+    let Ok(violations) = compiled.violations(&output, "the output", MAX_ERRORS) else {
         return Some(Failure {
-            issue: "The output is too large or nests too deep for the schema of this step."
+            issue: "The output is too large or too deeply nested for the schema of this step."
                 .to_owned(),
-            suggestion: "Give the same in fewer and flatter lists and objects.".to_owned(),
+            suggestion: "Use fewer and flatter lists and objects.".to_owned(),
         });
     };
     let failures: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
     (!failures.is_empty()).then(|| Failure {
         issue: format!(
-            "The output does not keep to the schema of this step: {}.",
+            "The output is invalid by the schema of this step: {}.",
             failures.join("; ")
         ),
-        suggestion: format!("Give JSON that keeps to this schema: {schema}"),
+        suggestion: format!("Write JSON that is valid by this schema: {schema}"),
     })
 }
 
@@ -210,7 +210,7 @@ const PASSED: RuleOutcome = Some(Ok(()));
 const REPAIR: &str = "Correct the schema in the workflow file.";
 
 /// Limit on the schema violations reported at once.
-const MOST_ERRORS: usize = 5;
+const MAX_ERRORS: usize = 5;
 
 #[cfg(test)]
 mod tests {

@@ -53,8 +53,7 @@ pub(super) async fn execute(library: Library, flow: Flow, start: Start) -> FlowR
         })
         .await?;
     let workflow = Reading::of(&text, Format::Json, "general").workflow;
-    let workflow =
-        workflow.ok_or_else(|| FlowError::new("the workflow cannot be read any more"))?;
+    let workflow = workflow.ok_or_else(|| FlowError::new("the workflow can no longer be read"))?;
     let record = RunRecord {
         workflow_id: workflow.id.to_string(),
         name: workflow.name.to_string(),
@@ -152,7 +151,7 @@ impl<'a> Executor<'a> {
         if given.output.trim().is_empty() {
             return Some(Rejection::new(
                 "The step has no output yet.",
-                "Do the step, and give what came of it as `output`.",
+                "Do the step, and pass its result as `output`.",
             ));
         }
         if let Some(refused) = self.too_large(&given.context) {
@@ -162,8 +161,8 @@ impl<'a> Executor<'a> {
         let open = open_about(task, KnownContext { context: after, fixed: &fixed });
         if !open.is_empty() {
             return Some(Rejection::new(
-                format!("What this step must lead to is still open: {}", open.join("; ")),
-                "Say it with `context`, also if it does not apply.",
+                format!("The outcome of this step is still undecided: {}", open.join("; ")),
+                "Set it with `context`, even if it does not apply.",
             ));
         }
         // An agent cannot disable a rule by context it gives together with the output.
@@ -179,7 +178,7 @@ impl<'a> Executor<'a> {
 
     fn too_large(&self, more: &WorkflowContext) -> Option<Rejection> {
         let message = lookup::too_large(&self.position.agent_context(more))?;
-        Some(Rejection::new(message, "Set what is not needed any more to null."))
+        Some(Rejection::new(message, "Set variables that are no longer needed to null."))
     }
 
     /// Records a completed step.
@@ -209,7 +208,7 @@ impl<'a> Executor<'a> {
         let lines: Vec<_> = wanted.iter().map(|one| format!("- {one}")).collect();
         let shown = ShownStep {
             step_id: "context".to_owned(),
-            title: "Say what the next steps depend on".to_owned(),
+            title: "Provide the context that decides the next steps".to_owned(),
             prompt: format!("{CONTEXT_WANTED}\n{}", lines.join("\n")),
             round: None,
             is_about_context: true,
@@ -221,8 +220,8 @@ impl<'a> Executor<'a> {
         }
         self.position.add_context(given.context);
         Ok(Some(Rejection::new(
-            "The context still leaves open what is next.",
-            "Give every variable that is asked for with `context`, also those that do not apply.",
+            "The context does not decide the next step yet.",
+            "Set every requested variable with `context`, including those that do not apply.",
         )))
     }
 
@@ -243,10 +242,10 @@ impl<'a> Executor<'a> {
     /// Asks a person to confirm an output.
     async fn confirm(&mut self, shown: &ShownStep, output: &str) -> FlowResult<bool> {
         self.asked += 1;
-        let end = output.floor_char_boundary(LONGEST_SHOWN);
+        let end = output.floor_char_boundary(MAX_SHOWN_LENGTH);
         let more = if end < output.len() { " [...]" } else { "" };
         let message = format!(
-            "The step \"{}\" is done. Do you agree to what came of it?\n\n{}{more}",
+            "The step \"{}\" is done. Do you accept the result?\n\n{}{more}",
             shown.title,
             &output[..end]
         );
@@ -272,4 +271,4 @@ const CONTEXT_WANTED: &str = "Which steps apply depends on what the context does
                               it with `context`:";
 
 /// Limit on the bytes of an output shown with a confirmation.
-const LONGEST_SHOWN: usize = 8 * 1024;
+const MAX_SHOWN_LENGTH: usize = 8 * 1024;

@@ -120,7 +120,7 @@ pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
     let (this, next) = (past.next().flatten(), past.next().flatten());
     let what = match (this, next) {
         (Some(this), Some(next)) if this.step_id == next.step_id && next.refused.is_some() => {
-            "The output that was given with this token was refused, and the step was asked for \
+            "The output passed with this token was rejected, and the step was asked for \
              again, with another token."
                 .to_owned()
         }
@@ -130,26 +130,23 @@ pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
             next.title
         ),
         (_, None) if session.open.is_some() => return waits_for_person(),
-        (_, None) => {
-            "The run is still at work on the output that was given with this token.".into()
-        }
+        (_, None) => "The run is still processing the output passed with this token.".into(),
     };
-    let details =
-        format!("{what} workflow_status gives the step that is to be done now, with its token.");
+    let details = format!("{what} workflow_status returns the current step with its token.");
     RpcError::new(fault::OLD_TOKEN).details(details)
 }
 
 pub(super) fn bad_token() -> RpcError {
     RpcError::new(fault::BAD_TOKEN).details(
-        "This is not a token of yours. Use the one that came with the step, unchanged; \
-         workflow_status gives it again.",
+        "This token is unknown. Use the one returned with the step, unchanged; \
+         workflow_status returns it again.",
     )
 }
 
 pub(super) fn waits_for_person() -> RpcError {
     RpcError::new(fault::WAITING_FOR_CONFIRMATION).details(
-        "The output of this step was taken, and waits for a person to agree to it. It can be \
-         changed when they do not; workflow_status tells.",
+        "The output of this step was accepted, and waits for a person to confirm it. It can be \
+         changed if they decline; workflow_status shows the outcome.",
     )
 }
 
@@ -160,10 +157,10 @@ pub(super) const CLOSED: &str = "The user closed the question without an answer,
 
 /// Message to an agent whose client gave an invalid answer.
 pub(super) fn unusable(reason: &str) -> String {
-    let reason: String = reason.chars().take(LONGEST_REASON).collect();
+    let reason: String = reason.chars().take(MAX_REASON_LENGTH).collect();
     format!(
-        "The client's answer to the question cannot be used ({reason}), so nobody has confirmed the \
-         step. Call workflow_continue with the same token and output to have the user asked again."
+        "The client's answer to the question is invalid ({reason}), so the step is not confirmed \
+         yet. Call workflow_continue with the same token and output to have the user asked again."
     )
 }
 
@@ -172,11 +169,11 @@ const NOT_ANSWERED: &str = "A person has to confirm this step, and you cannot. N
                             yet. Call workflow_continue with the same token and output to have the \
                             user asked again.";
 
-const LONGEST_REASON: usize = 200;
+const MAX_REASON_LENGTH: usize = 200;
 
 pub(super) fn no_such_run() -> RpcError {
     RpcError::new(fault::RUN_NOT_FOUND)
-        .details("You have no run of this id. workflow_status lists yours.")
+        .details("You have no run with this id. workflow_status lists your runs.")
 }
 
 pub(super) fn engine_error(error: &EngineError) -> RpcError {

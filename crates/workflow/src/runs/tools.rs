@@ -194,7 +194,7 @@ impl RunTools {
     async fn list(&self, owner: &Owner) -> ToolResult {
         let mut runs = Vec::new();
         let mut after = None;
-        while runs.len() < MOST_LISTED {
+        while runs.len() < MAX_LISTED {
             let page = PageRequest { after, most: PAGE };
             let listed = self.engine.list(owner, Phase::Any, page).await;
             let listed = listed.map_err(|error| engine_error(&error))?;
@@ -205,7 +205,7 @@ impl RunTools {
                 runs.push(listed_run(run.id, &session));
             }
         }
-        runs.truncate(MOST_LISTED);
+        runs.truncate(MAX_LISTED);
         Ok(ToolOutput::structured(json!({"runs": runs})))
     }
 
@@ -217,15 +217,14 @@ impl RunTools {
         token: Token,
         session: &Session,
     ) -> Result<Value, RpcError> {
-        let after = (token.turn as usize + 1)..session.history.len();
+        let after = session.history.iter().filter(|answered| answered.turn > token.turn);
         let next = after
-            .map(|place| (place, &session.history[place].asked))
+            .map(|answered| (answered.turn, &answered.asked))
             .find(|(_, asked)| !is_confirmation(asked));
-        let Some((place, asked)) = next else {
+        let Some((turn, asked)) = next else {
             let view = self.view(token.run, owner).await?;
             return Ok(self.respond(context, owner, view).await?.0);
         };
-        let turn = u32::try_from(place).unwrap_or(u32::MAX);
         let hints = asked.prompt.ui.as_ref();
         Ok(self.step(owner, token.run, turn, hints))
     }
@@ -335,6 +334,6 @@ const CONTINUE: &str = "Submits the output of the current step of a run, with th
 const STATUS: &str = "Returns the status and completed steps of a run, with the token for the next \
                       step. Without runId, lists all of your runs.";
 
-const MOST_LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 const PAGE: usize = 100;
 const SETTLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -9,13 +9,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::{MOST_VALUES, WantedPositions, too_many_values};
+use super::{WantedPositions, too_many_values};
 use crate::problem::{Position, Problem, short};
 
-pub(super) fn parse(text: &str) -> Result<Value, Problem> {
+pub(super) fn parse(text: &str, most: usize) -> Result<Value, Problem> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let count = Cell::new(0);
-    let value = Strict { count: &count }.deserialize(&mut deserializer);
+    let value = Strict { count: &count, most }.deserialize(&mut deserializer);
     let whole = value.and_then(|value| deserializer.end().map(|()| value));
     whole.map_err(|error| {
         let position = Position { line: error.line().max(1), column: error.column().max(1) };
@@ -35,6 +35,8 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
 struct Strict<'c> {
     /// Number of values so far.
     count: &'c Cell<usize>,
+    /// Limit on values.
+    most: usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
@@ -42,8 +44,8 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.count.set(self.count.get() + 1);
-        if self.count.get() > MOST_VALUES {
-            return Err(D::Error::custom(too_many_values()));
+        if self.count.get() > self.most {
+            return Err(D::Error::custom(too_many_values(self.most)));
         }
         deserializer.deserialize_any(self)
     }

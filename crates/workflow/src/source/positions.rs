@@ -45,8 +45,15 @@ impl WantedPositions {
         self.find(pointer).map_or(Position::START, |position| position.value)
     }
 
+    /// Finds the position of a value, or else that of the closest value around it.
     fn find(&self, pointer: &str) -> Option<Found> {
-        parts(pointer).try_fold(self, |position, part| position.inside.get(&part))?.found
+        let (mut position, mut found) = (self, self.found);
+        for part in parts(pointer) {
+            let Some(inside) = position.inside.get(&part) else { break };
+            position = inside;
+            found = inside.found.or(found);
+        }
+        found
     }
 
     pub(super) fn set(&mut self, name: Position, value: Position) {

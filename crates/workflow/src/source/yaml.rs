@@ -8,17 +8,17 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::{Map, Number, Value};
 
-use super::{MOST_VALUES, WantedPositions, too_many_values};
+use super::{WantedPositions, too_many_values};
 use crate::problem::{Position, Problem, short};
 
-pub(super) fn parse(text: &str) -> Result<Value, Problem> {
-    Builder::new(text).document(None)
+pub(super) fn parse(text: &str, most: usize) -> Result<Value, Problem> {
+    Builder::new(text, most).document(None)
 }
 
 /// Finds positions in a text that was parsed before.
 pub(super) fn locate(text: &str, positions: &mut WantedPositions) {
     // Errors were reported when it was parsed.
-    let _ = Builder::new(text).document(Some(positions));
+    let _ = Builder::new(text, usize::MAX).document(Some(positions));
 }
 
 struct Builder<'t> {
@@ -29,16 +29,19 @@ struct Builder<'t> {
     budget: usize,
     /// Number of values so far.
     count: usize,
+    /// Limit on values.
+    most: usize,
     depth: usize,
 }
 
 impl<'t> Builder<'t> {
-    fn new(text: &'t str) -> Self {
+    fn new(text: &'t str, most: usize) -> Self {
         Self {
             parser: Parser::new_from_str(text),
             anchors: HashMap::new(),
-            budget: MOST_ALIASED,
+            budget: MAX_ALIASED,
             count: 0,
+            most,
             depth: 0,
         }
     }
@@ -159,8 +162,8 @@ impl<'t> Builder<'t> {
     /// Counts values.
     fn add(&mut self, values: usize, at: Position) -> Result<(), Problem> {
         self.count += values;
-        if self.count > MOST_VALUES {
-            return Err(Problem::at(at, too_many_values()));
+        if self.count > self.most {
+            return Err(Problem::at(at, too_many_values(self.most)));
         }
         Ok(())
     }
@@ -169,7 +172,7 @@ impl<'t> Builder<'t> {
     fn pay(&mut self, bytes: usize, at: Position) -> Result<(), Problem> {
         let left = self.budget.checked_sub(bytes);
         self.budget = left.ok_or_else(|| {
-            let message = format!("the anchors and aliases up to here add more than {MOST_ALIASED} bytes; write out less");
+            let message = format!("the anchors and aliases up to here add more than {MAX_ALIASED} bytes; write out less");
             Problem::at(at, message)
         })?;
         Ok(())
@@ -177,8 +180,8 @@ impl<'t> Builder<'t> {
 
     fn go_down(&mut self, levels: usize, at: Position) -> Result<(), Problem> {
         self.depth += levels;
-        if self.depth > DEEPEST {
-            return Err(Problem::at(at, format!("this nests deeper than {DEEPEST} levels")));
+        if self.depth > MAX_DEPTH {
+            return Err(Problem::at(at, format!("this nests deeper than {MAX_DEPTH} levels")));
         }
         Ok(())
     }
@@ -280,7 +283,7 @@ fn position(marker: Marker) -> Position {
 }
 
 /// Limit on the nesting depth; JSON is bounded by its parser.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Limit on the bytes that aliases may add to a file.
-const MOST_ALIASED: usize = 1024 * 1024;
+const MAX_ALIASED: usize = 1024 * 1024;

@@ -121,7 +121,7 @@ async fn an_agent_cannot_relax_the_requirements_of_a_step() {
     let start = json!({"workflowId": "the-strict", "context": context});
     let mut response = agent.call("workflow_start", start).await;
     for (output, context, issue) in [
-        ("x", json!({}), "is still open: set `risky` to true"),
+        ("x", json!({}), "is still undecided: set `risky` to true"),
         ("x", json!({"risky": false}), "does not contain \"PROOF\""),
         ("x", json!({"risky": false, "strict": false}), "does not contain \"PROOF\""),
         ("a PROOF", json!({"risky": true}), "did not agree"),

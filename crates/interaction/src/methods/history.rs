@@ -1,0 +1,32 @@
+//! `interaction.getHistory`: the journal of a session, with its state after each event.
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_server::{Context, Outcome};
+use mcp_flow_session::timeline;
+use serde_json::json;
+
+use super::reply;
+use super::session::RequestedSession;
+use crate::fault::{VALIDATION_FAILED, session_error};
+use crate::fields::Fields;
+use crate::interaction::{Interaction, owner};
+
+/// Handles the method. A session that its client holds has no journal here.
+pub(super) async fn get_history(
+    interaction: Interaction,
+    context: Context,
+    mut fields: Fields,
+) -> Outcome {
+    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
+    if interaction.inner.backend.is_client_held() {
+        return Err(session_error(VALIDATION_FAILED, &requested.name())
+            .details("Clients hold the sessions of this server, so it has no journals."));
+    }
+    let id = requested.id()?;
+    let journal = interaction.engine().journal(id, &owner(&context)).await;
+    let journal = journal.map_err(|error| requested.error(&error))?;
+    let entries = timeline(&journal).map_err(|_| RpcError::internal())?;
+    let session = mcp_flow_session::Session::replay(&journal[..1]).ok().flatten();
+    let flow = session.map(|session| session.started.flow);
+    reply(&context, json!({"sessionId": id.to_string(), "flow": flow, "entries": entries}))
+}

@@ -1,0 +1,159 @@
+//! The task of a session, derived from its status.
+
+use mcp_flow_engine::{OpenQuestion, SessionStatus, View};
+use mcp_flow_proto::model::{CreateTaskResult, DetailedTask, InputRequest, TaskState};
+use mcp_flow_proto::{RpcError, method};
+use mcp_flow_server::{Context, Outcome, ToolOutput};
+use mcp_flow_session::event::{Ending, FaultName, SessionEnded};
+use mcp_flow_session::prompt::FlowProgress;
+use serde_json::{Map, Value};
+
+use crate::interaction::Interaction;
+use crate::tool::form::Form;
+use crate::tool::output;
+
+impl Interaction {
+    /// Returns the task of a session, with the result as this caller would have got it.
+    pub(crate) fn task(&self, context: &Context, view: &View) -> Result<DetailedTask, RpcError> {
+        let task = self.task_without_payload(view);
+        let state = match &view.status {
+            SessionStatus::Working(_) => TaskState::Working,
+            SessionStatus::Waiting(_) => {
+                let requests = view
+                    .questions()
+                    .map(|question| Ok((request_key(question), request(context, question)?)));
+                TaskState::InputRequired { input_requests: requests.collect::<Result<_, _>>()? }
+            }
+            SessionStatus::Ended(ended) => self.final_state(context, ended)?,
+        };
+        Ok(DetailedTask { state, ..task })
+    }
+
+    /// Replies with a completed task, whose result is encoded once. None if it has no result, or the
+    /// connection's encoding is not JSON.
+    pub(super) fn completed_task(&self, context: &Context, view: &View) -> Option<Outcome> {
+        let SessionStatus::Ended(ended) = &view.status else { return None };
+        if !matches!(status_of(ended), TaskState::Completed { .. }) {
+            return None;
+        }
+        let payload = match context.reply_output(&self.output_of(ended)) {
+            Ok(payload) => payload,
+            Err(error) => return Some(Err(error)),
+        };
+        let result = payload.as_json()?;
+        let task = self.task_without_payload(view);
+        let head = CreateTaskResult::from(&task).result_type("complete");
+        let mut json = serde_json::to_string(&head).ok()?;
+        // The head is an object, and the result becomes its last member.
+        json.pop();
+        json.push_str(",\"result\":");
+        json.push_str(result);
+        json.push('}');
+        Some(context.reply_json(json))
+    }
+
+    /// Returns the task of a session without the payload of its status.
+    pub(crate) fn task_without_payload(&self, view: &View) -> DetailedTask {
+        let since = |time: mcp_flow_session::Timestamp| {
+            u64::try_from(time.since(view.created).as_millis()).unwrap_or(u64::MAX)
+        };
+        let (state, status_message) = match &view.status {
+            SessionStatus::Working(progress) => {
+                let wakes = view.wakes.filter(|_| view.is_asleep());
+                let asleep = wakes.map(|wakes| format!("asleep until {}", wakes.to_iso8601()));
+                (TaskState::Working, asleep.or_else(|| progress.as_ref().map(describe)))
+            }
+            SessionStatus::Waiting(open) => (
+                TaskState::InputRequired { input_requests: Map::new() },
+                Some(open.prompt.message.clone()),
+            ),
+            SessionStatus::Ended(ended) => (status_of(ended), ending_message(ended)),
+        };
+        DetailedTask {
+            task_id: view.id.to_string(),
+            status_message,
+            created_at: view.created.to_iso8601(),
+            last_updated_at: view.touched.to_iso8601(),
+            ttl_ms: view.deadline.map(since),
+            poll_interval_ms: Some(POLL_INTERVAL_MS),
+            state,
+        }
+    }
+
+    /// Returns the tool result of a session that has ended.
+    pub(crate) fn output_of(&self, ended: &SessionEnded) -> ToolOutput {
+        let is_tool = self.inner.offered(&ended.flow).is_some_and(|offered| offered.is_tool);
+        match &ended.ending {
+            Ending::Completed { success: true, data, .. } if is_tool => output::restored(data),
+            _ => output::of(ended),
+        }
+    }
+
+    fn final_state(&self, context: &Context, ended: &SessionEnded) -> Result<TaskState, RpcError> {
+        Ok(match status_of(ended) {
+            TaskState::Completed { .. } => {
+                let payload = context.reply_output(&self.output_of(ended))?;
+                match payload.to_value() {
+                    Some(Value::Object(result)) => TaskState::Completed { result },
+                    _ => return Err(RpcError::internal()),
+                }
+            }
+            TaskState::Failed { .. } => {
+                let error = RpcError::internal();
+                let error = serde_json::to_value(error.wire(context.revision()));
+                TaskState::Failed { error: error.unwrap_or_default() }
+            }
+            state => state,
+        })
+    }
+}
+
+/// Key of a question in `inputRequests`. An invalid answer leads to another key.
+pub(super) fn request_key(question: &OpenQuestion) -> String {
+    format!("{}#{}", question.key, question.id())
+}
+
+fn request(context: &Context, question: &OpenQuestion) -> Result<Value, RpcError> {
+    let params = Form::of(question)?.params(context.revision())?;
+    let request = InputRequest { method: method::ELICITATION_CREATE, params };
+    serde_json::to_value(request).map_err(|_| RpcError::internal())
+}
+
+/// Returns the status that an ending leads to, without its payload.
+///
+/// A flow that fails or expires has a result, like any tool that fails. Only bugs of the server are
+/// protocol errors, as a panic of a handler is.
+fn status_of(ended: &SessionEnded) -> TaskState {
+    match &ended.ending {
+        Ending::Cancelled { reason } if !reason.as_deref().is_some_and(output::is_declined) => {
+            TaskState::Cancelled
+        }
+        Ending::Failed(fault)
+            if matches!(fault.name, FaultName::Panicked | FaultName::Diverged) =>
+        {
+            TaskState::Failed { error: Value::Null }
+        }
+        _ => TaskState::Completed { result: Map::new() },
+    }
+}
+
+fn ending_message(ended: &SessionEnded) -> Option<String> {
+    match &ended.ending {
+        Ending::Completed { summary, .. } => summary.clone(),
+        Ending::Cancelled { reason } => reason.clone(),
+        Ending::Failed(fault) => Some(fault.message.clone()),
+        Ending::Expired(_) => Some("The task has expired".to_owned()),
+    }
+}
+
+/// Describes progress for people.
+fn describe(progress: &FlowProgress) -> String {
+    let FlowProgress { current, total, message } = progress;
+    match message {
+        Some(message) => format!("{message} ({current} of {total})"),
+        None => format!("{current} of {total}"),
+    }
+}
+
+/// Suggested time between two polls.
+const POLL_INTERVAL_MS: u64 = 1_000;
