@@ -31,11 +31,18 @@ pub(crate) struct Inner {
     engine: OnceLock<Engine>,
     /// Description of the server by its operator.
     pub(crate) about: OnceLock<Value>,
+    /// Describes the tool files of the server.
+    pub(crate) tool_files: OnceLock<Box<dyn Fn() -> Value + Send + Sync>>,
+    /// Writes captured exchanges as a cassette.
+    pub(crate) cassette: OnceLock<CassetteWriter>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) connections: Arc<ConnectionCounts>,
     pub(crate) started: u64,
     watches: Mutex<Watches>,
 }
+
+/// Writes exchanges as the text of a cassette.
+type CassetteWriter = Box<dyn Fn(&[Value]) -> String + Send + Sync>;
 
 #[derive(Default)]
 struct Watches {
@@ -52,6 +59,8 @@ impl Admin {
             is_admin: Box::new(is_admin),
             engine: OnceLock::new(),
             about: OnceLock::new(),
+            tool_files: OnceLock::new(),
+            cassette: OnceLock::new(),
             recorder: Arc::new(Recorder::new(connections.clone())),
             connections,
             started: now(),
@@ -71,6 +80,18 @@ impl Admin {
     /// once, at any time.
     pub fn describe(&self, about: Value) {
         let _ = self.inner.about.set(about);
+    }
+
+    /// Sets the source of the member `toolFiles` of `admin/server`: the files that declare tools, with
+    /// their problems. Can be set once, at any time.
+    pub fn tool_files(&self, describe: impl Fn() -> Value + Send + Sync + 'static) {
+        let _ = self.inner.tool_files.set(Box::new(describe));
+    }
+
+    /// Sets what writes captured exchanges as a cassette, for `admin/cassette`. Can be set once, at any
+    /// time.
+    pub fn cassettes(&self, write: impl Fn(&[Value]) -> String + Send + Sync + 'static) {
+        let _ = self.inner.cassette.set(Box::new(write));
     }
 
     /// Adds the methods, an observer and a connection counter to a server.

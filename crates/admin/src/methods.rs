@@ -1,11 +1,12 @@
-//! `admin/server`, `admin/sessions`, `admin/watch` and `admin/unwatch`.
+//! `admin/server`, `admin/sessions`, `admin/traffic`, `admin/cassette`, `admin/watch` and `admin/unwatch`.
 
+use mcp_flow_engine::ClusterMember;
 use mcp_flow_interaction::describe_session;
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
-use mcp_flow_session::store::{Filter, PageRequest, Phase};
+use mcp_flow_session::store::{Filter, Node, PageRequest, Phase};
 use mcp_flow_session::{Owner, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,9 +16,14 @@ use crate::recorder::MAX_EXCHANGES;
 use crate::watch::{PendingChanges, SessionWatch, Watch};
 
 pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
-    let (about, listing, watching, ending) =
-        (admin.clone(), admin.clone(), admin.clone(), admin.clone());
+    let [about, listing, recent, exporting, watching, ending] = [(); 6].map(|()| admin.clone());
     server
+        .method("admin/traffic", Era::Both, move |context: &Context, params: Params<'_>| {
+            Reply::Ready(read(params).and_then(|wanted| list_traffic(&recent, context, &wanted)))
+        })
+        .method("admin/cassette", Era::Both, move |context: &Context, _: Params<'_>| {
+            Reply::Ready(export(&exporting, context))
+        })
         .method("admin/server", Era::Both, move |context: &Context, _: Params<'_>| {
             Reply::Ready(describe(&about, context))
         })
@@ -47,7 +53,7 @@ fn describe(admin: &Admin, context: &Context) -> Outcome {
     let mut result = json!({
         "principal": context.principal().name(),
         "all": admin.is_admin(context.principal()),
-        "conversations": admin.engine().is_some(),
+        "sessions": admin.engine().is_some(),
     });
     // The caller's own permissions are for everyone, the rest for admins.
     if admin.check(context).is_ok() {
@@ -56,15 +62,36 @@ fn describe(admin: &Admin, context: &Context) -> Outcome {
         result["startedAt"] = inner.started.into();
         result["now"] = now().into();
         result["about"] = inner.about.get().cloned().unwrap_or_default();
+        if let Some(describe) = inner.tool_files.get() {
+            result["toolFiles"] = describe();
+        }
         result["connections"] = connections(&inner.connections);
         result["limits"] = limits(admin, context);
         result["memory"] = crate::metrics::memory().into();
         if let Some(engine) = admin.engine() {
             result["sessionsInMemory"] = engine.live().into();
-            result["flows"] = engine.flows().map(|flow| flow.name().to_owned()).collect();
+            result["flows"] = engine.flows().iter().map(|flow| flow.name().to_owned()).collect();
+            if let Some(member) = engine.cluster() {
+                result["nodes"] = nodes(&member);
+            }
         }
     }
     reply(context, result)
+}
+
+/// Describes the live nodes that share the session store.
+fn nodes(member: &ClusterMember) -> Value {
+    let own = member.epoch();
+    let node = |node: Node| {
+        json!({
+            "epoch": node.epoch.number(),
+            "name": node.info.name,
+            "url": node.info.url,
+            "version": node.info.version,
+            "isThis": own == Some(node.epoch),
+        })
+    };
+    member.known_nodes().into_iter().map(node).collect()
 }
 
 fn limits(admin: &Admin, context: &Context) -> Value {
@@ -132,6 +159,36 @@ async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
         result["nextCursor"] = last.into();
     }
     reply(&context, result)
+}
+
+#[derive(Deserialize)]
+struct TrafficParams {
+    /// Text that the params or the result contain, such as the id of a session.
+    #[serde(default)]
+    contains: String,
+}
+
+/// Handles `admin/traffic`: the captured exchanges that contain a text.
+fn list_traffic(admin: &Admin, context: &Context, wanted: &TrafficParams) -> Outcome {
+    admin.check(context)?;
+    let (mut exchanges, _) = admin.inner.recorder.after(0, MAX_EXCHANGES);
+    exchanges.retain(|exchange| {
+        let has = |member: &str| {
+            exchange[member].as_str().is_some_and(|text| text.contains(&wanted.contains))
+        };
+        has("params") || has("result")
+    });
+    reply(context, json!({"exchanges": exchanges}))
+}
+
+/// Handles `admin/cassette`: the captured exchanges as a cassette.
+fn export(admin: &Admin, context: &Context) -> Outcome {
+    admin.check(context)?;
+    let Some(write) = admin.inner.cassette.get() else {
+        return Err(RpcError::method_not_found("admin/cassette"));
+    };
+    let (exchanges, _) = admin.inner.recorder.after(0, MAX_EXCHANGES);
+    reply(context, json!({"exchanges": exchanges.len(), "cassette": write(&exchanges)}))
 }
 
 /// Owner of the sessions that the caller may see; `None` for all.

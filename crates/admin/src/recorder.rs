@@ -193,7 +193,7 @@ impl Exchange {
             at: now(),
             transport: observed.connection.transport,
             principal: observed.principal.name().to_owned(),
-            client: observed.peer.map(|peer| peer.name().chars().take(LONGEST_NAME).collect()),
+            client: observed.peer.map(|peer| peer.name().chars().take(MAX_NAME_LENGTH).collect()),
             revision: observed.peer.map(|peer| peer.revision.name()),
             id: serde_json::to_value(observed.id).unwrap_or_default(),
             method: observed.method.to_owned(),
@@ -228,11 +228,11 @@ impl Drop for RecordingGuard {
 fn truncated(encoding: Encoding, bytes: &[u8]) -> String {
     match encoding {
         Encoding::Json => {
-            let cut = &bytes[..bytes.len().min(LONGEST_RESULT)];
+            let cut = &bytes[..bytes.len().min(MAX_RESULT_LENGTH)];
             String::from_utf8_lossy(cut).trim_end_matches('\u{fffd}').to_owned()
         }
         // CBOR cannot be truncated before decoding; long results are omitted.
-        Encoding::Cbor if bytes.len() > LONGEST_CBOR => String::new(),
+        Encoding::Cbor if bytes.len() > MAX_CBOR_LENGTH => String::new(),
         Encoding::Cbor => {
             let value: Value = Raw::Cbor(bytes).decode().unwrap_or_default();
             truncated(Encoding::Json, value.to_string().as_bytes())
@@ -243,9 +243,9 @@ fn truncated(encoding: Encoding, bytes: &[u8]) -> String {
 /// Maximum number of recorded exchanges, a few megabytes at most.
 pub(crate) const MAX_EXCHANGES: usize = 500;
 
-const LONGEST_RESULT: usize = 4096;
-const LONGEST_CBOR: usize = 64 * 1024;
-const LONGEST_NAME: usize = 128;
+const MAX_RESULT_LENGTH: usize = 4096;
+const MAX_CBOR_LENGTH: usize = 64 * 1024;
+const MAX_NAME_LENGTH: usize = 128;
 
 const SECOND: Duration = Duration::from_secs(1);
 

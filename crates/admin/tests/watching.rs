@@ -222,7 +222,7 @@ async fn the_server_is_described_to_admins() {
     let server = server();
     let mut ada = connect(&server, "ada", Encoding::Json).await;
     let told = ada.call("admin/server", json!({})).await["result"].clone();
-    assert_eq!(told, json!({"principal": "ada", "all": false, "conversations": true}));
+    assert_eq!(told, json!({"principal": "ada", "all": false, "sessions": true}));
     let mut keeper = connect(&server, "keeper", Encoding::Json).await;
     let told = keeper.call("admin/server", json!({})).await["result"].clone();
     assert_eq!((&told["all"], &told["flows"]), (&json!(true), &json!(["greet"])));

@@ -1,7 +1,6 @@
 //! Opens TCP connections, with TLS where the URL requires it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,8 +9,9 @@ use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use mcp_flow_client::transport::lookup;
 use mcp_flow_tls::Trust;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ALL_VERSIONS;
@@ -23,14 +23,14 @@ use crate::options::{AllowedAddresses, HttpOptions};
 
 /// Connector of hyper's client for `http`, `https`, `ws` and `wss`.
 #[derive(Clone)]
-pub(crate) struct Dialer {
+pub struct Dialer {
     tls: TlsConnector,
     addresses: Option<AllowedAddresses>,
 }
 
 impl Dialer {
     /// Creates a dialer that offers these protocols by ALPN.
-    pub(crate) fn new(options: &HttpOptions, protocols: &[&str]) -> Result<Self, BadTarget> {
+    pub fn new(options: &HttpOptions, protocols: &[&str]) -> Result<Self, BadTarget> {
         let config = Trust::client_config(&options.trust, ALL_VERSIONS, protocols);
         let config = config.map_err(|error| BadTarget::new(error.to_string()))?;
         let addresses = options.addresses.clone();
@@ -45,14 +45,15 @@ async fn connect(
     port: u16,
     allowed: Option<&AllowedAddresses>,
 ) -> io::Result<TcpStream> {
-    let Some(allowed) = allowed else { return TcpStream::connect((host, port)).await };
-    let resolved = lookup_host((host, port)).await?;
-    let resolved: Vec<SocketAddr> =
-        resolved.filter(|address| allowed.allows(host, address.ip())).collect();
-    match resolved.is_empty() {
-        true => Err(io::Error::other(format!("{host} resolves to an address that is not allowed"))),
-        false => TcpStream::connect(&*resolved).await,
+    let mut resolved = lookup(host, port).await?;
+    if let Some(allowed) = allowed {
+        resolved.retain(|address| allowed.allows(host, address.ip()));
+        if resolved.is_empty() {
+            let message = format!("{host} resolves to an address that is not allowed");
+            return Err(io::Error::other(message));
+        }
     }
+    TcpStream::connect(&*resolved).await
 }
 
 impl std::fmt::Debug for Dialer {
@@ -62,9 +63,9 @@ impl std::fmt::Debug for Dialer {
 }
 
 impl Service<Uri> for Dialer {
-    type Response = Stream;
+    type Response = HttpStream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<HttpStream>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -81,23 +82,25 @@ impl Service<Uri> for Dialer {
             // Disables Nagle's algorithm: small messages must not wait.
             stream.set_nodelay(true)?;
             if !is_secure {
-                return Ok(Stream::Plain(TokioIo::new(stream)));
+                return Ok(HttpStream::Plain(TokioIo::new(stream)));
             }
             let name = ServerName::try_from(bare).map_err(io::Error::other)?;
             let stream = tls.connect(name, stream).await?;
-            Ok(Stream::Tls(Box::new(TokioIo::new(stream))))
+            Ok(HttpStream::Tls(Box::new(TokioIo::new(stream))))
         })
     }
 }
 
 /// A connection, with TLS or without.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum HttpStream {
+    /// Without TLS.
     Plain(TokioIo<TcpStream>),
+    /// With TLS.
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
-impl Connection for Stream {
+impl Connection for HttpStream {
     fn connected(&self) -> Connected {
         match self {
             Self::Plain(_) => Connected::new(),
@@ -109,7 +112,7 @@ impl Connection for Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for HttpStream {
     fn poll_read(
         self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -122,7 +125,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for HttpStream {
     fn poll_write(
         self: Pin<&mut Self>,
         task: &mut Context<'_>,

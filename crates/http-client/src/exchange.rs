@@ -10,9 +10,10 @@ use hyper::header::{
     ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::{ContentStream, TransportError};
+use serde_json::Value;
 use url::{Origin, Url};
 
 use crate::pool::Pool;
@@ -107,18 +108,14 @@ pub(crate) fn rejection(status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
     TransportError::Refused { what, status: status.as_u16(), retry_after }
 }
 
-/// Opens a download link of the server. Links to other origins are rejected.
-pub(crate) async fn open_link(
-    pool: &Pool,
-    origin: &Origin,
-    link: &str,
-) -> Result<ContentStream, TransportError> {
-    let url =
-        Url::parse(link).map_err(|error| TransportError::InvalidMessage(error.to_string()))?;
-    if url.origin() != *origin {
-        let what = format!("{} is not at the server's own origin", sanitize::shorten(link, 200));
-        return Err(TransportError::InvalidMessage(what));
-    }
+/// The URL of content that is at the server's own origin; links to others are not followed.
+pub(crate) fn own_link(origin: &Origin, content: &Value) -> Option<Url> {
+    let url = Url::parse(content.get("uri")?.as_str()?).ok()?;
+    (url.origin() == *origin).then_some(url)
+}
+
+/// Opens a download link of the server.
+pub(crate) async fn open_link(pool: &Pool, url: Url) -> Result<ContentStream, TransportError> {
     let response = pool.send(request(Method::GET, &url, Full::default())).await?;
     if response.status() != StatusCode::OK {
         let (head, body) = response.into_parts();
@@ -130,11 +127,11 @@ pub(crate) async fn open_link(
     let size =
         size.and_then(|text| text.parse().ok()).or_else(|| response.body().size_hint().exact());
     let mime_type = (!media_type.is_empty()).then_some(media_type);
-    Ok(ContentStream { size, mime_type, bytes: chunks(response) })
+    Ok(ContentStream { size, mime_type, bytes: chunks(response.into_body()) })
 }
 
-fn chunks(response: Response<Incoming>) -> BoxStream<'static, Result<Bytes, TransportError>> {
-    let body = response.into_body();
+/// Returns the chunks of a body.
+pub(crate) fn chunks(body: Incoming) -> BoxStream<'static, Result<Bytes, TransportError>> {
     Box::pin(stream::try_unfold(body, |mut body| async move {
         Ok(read_chunk(&mut body).await?.map(|chunk| (chunk, body)))
     }))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use http_body_util::Full;
 use hyper::{Request, Response};
 use mcp_flow_client::transport::TransportError;
@@ -31,6 +32,16 @@ pub enum FetchError {
     TimedOut(Duration),
 }
 
+impl FetchError {
+    /// Returns whether no connection was made, so that nothing was sent.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Transport(TransportError::Unreachable { .. }))
+    }
+}
+
+/// Response whose body is read in pieces.
+pub type StreamedResponse = Response<BoxStream<'static, Result<Bytes, TransportError>>>;
+
 impl Fetch {
     /// Creates a client with limits on the length of bodies and the time of a request.
     pub fn new(
@@ -57,5 +68,13 @@ impl Fetch {
         };
         let response = tokio::time::timeout(self.timeout, request).await;
         response.map_err(|_| FetchError::TimedOut(self.timeout))?
+    }
+
+    /// Sends a request and returns the response when its head has arrived. The time and the length of
+    /// the body are the caller's to limit.
+    pub async fn open(&self, request: Request<Bytes>) -> Result<StreamedResponse, FetchError> {
+        let response = tokio::time::timeout(self.timeout, self.pool.send(request.map(Full::new)));
+        let response = response.await.map_err(|_| FetchError::TimedOut(self.timeout))??;
+        Ok(response.map(exchange::chunks))
     }
 }

@@ -101,12 +101,8 @@ impl Transport for LegacySse {
         &self,
         content: &Value,
     ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
-        let link = content.get("uri")?.as_str()?.to_owned();
-        link.starts_with("http").then(|| -> BoxFuture<'_, _> {
-            Box::pin(
-                async move { exchange::open_link(&self.pool, &self.url.origin(), &link).await },
-            )
-        })
+        let url = exchange::own_link(&self.url.origin(), content)?;
+        Some(Box::pin(exchange::open_link(&self.pool, url)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

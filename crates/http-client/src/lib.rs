@@ -5,6 +5,7 @@
 //! [`JsonEndpoint`] send plain requests, for OAuth and key sets. This crate knows neither MCP methods
 //! nor servers.
 
+mod address_zone;
 mod dialer;
 mod event_decoder;
 mod exchange;
@@ -23,7 +24,9 @@ use futures_util::future::BoxFuture;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use url::Url;
 
-pub use fetch::{Fetch, FetchError};
+pub use address_zone::AddressZone;
+pub use dialer::{Dialer, HttpStream};
+pub use fetch::{Fetch, FetchError, StreamedResponse};
 pub use json_endpoint::JsonEndpoint;
 pub use mcp_flow_tls::Trust;
 pub use options::{AllowedAddresses, HttpOptions};
@@ -56,12 +59,22 @@ pub struct HttpServer {
     url: Url,
     transport: HttpTransport,
     pool: Arc<Pool>,
+    /// Index in [`USUAL_ENDPOINTS`] of the one that is tried, for a URL without a path.
+    guess: Option<usize>,
 }
+
+/// Endpoints that are tried in turn for a URL without a path.
+const USUAL_ENDPOINTS: [(&str, HttpTransport); 4] = [
+    ("/mcp", HttpTransport::Streamable),
+    ("/", HttpTransport::Streamable),
+    ("/sse", HttpTransport::LegacySse),
+    ("/", HttpTransport::LegacySse),
+];
 
 /// Creates a connector for a URL.
 ///
-/// `http(s)://…` is tried as Streamable HTTP, then at `/mcp` if the URL has no path, then as legacy
-/// HTTP+SSE. `…/sse` is legacy HTTP+SSE, `ws(s)://…` is WebSocket.
+/// `http(s)://…` is tried as Streamable HTTP, then as legacy HTTP+SSE. For a URL without a path, that
+/// is tried at `/mcp`, `/` and `/sse`. `…/sse` is legacy HTTP+SSE, `ws(s)://…` is WebSocket.
 pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget> {
     let parsed = Url::parse(url).map_err(|error| BadTarget(format!("{url:?}: {error}")))?;
     let transport = match parsed.scheme() {
@@ -81,13 +94,26 @@ pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget>
         return Err(BadTarget(what.to_owned()));
     }
     let pool = Arc::new(Pool::new(options)?);
-    Ok(HttpServer { target: url.to_owned(), url: parsed, transport, pool })
+    let is_guessed = transport == HttpTransport::Streamable && parsed.path() == "/";
+    let server = HttpServer { target: url.to_owned(), url: parsed, transport, pool, guess: None };
+    Ok(match is_guessed {
+        true => server.guess(0).unwrap_or(server),
+        false => server,
+    })
 }
 
 impl HttpServer {
     /// Returns the URL of the server.
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Returns a connector to one of the usual endpoints.
+    fn guess(&self, index: usize) -> Option<Self> {
+        let (path, transport) = *USUAL_ENDPOINTS.get(index)?;
+        let mut url = self.url.clone();
+        url.set_path(path);
+        Some(Self { url, transport, guess: Some(index), ..self.clone() })
     }
 }
 
@@ -102,24 +128,22 @@ impl Connector for HttpServer {
     }
 
     fn fallback(&self) -> Option<Arc<dyn Connector>> {
+        if let Some(guess) = self.guess {
+            return Some(Arc::new(self.guess(guess + 1)?));
+        }
         if self.transport != HttpTransport::Streamable {
             return None;
         }
-        // For a URL without a path, `/mcp` is the usual endpoint.
-        if self.url.path() == "/" {
-            let mut url = self.url.clone();
-            url.set_path("/mcp");
-            return Some(Arc::new(Self { url, ..self.clone() }));
-        }
-        let url = Url::parse(&self.target).ok()?;
-        Some(Arc::new(Self { url, transport: HttpTransport::LegacySse, ..self.clone() }))
+        Some(Arc::new(Self { transport: HttpTransport::LegacySse, ..self.clone() }))
     }
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let (pool, url) = (self.pool.clone(), self.url.clone());
             Ok(match self.transport {
-                HttpTransport::Streamable => streamable::open(pool, url, inbox),
+                HttpTransport::Streamable => {
+                    streamable::open(pool, url, inbox, self.guess.is_some())
+                }
                 HttpTransport::LegacySse => legacy_sse::open(pool, url, inbox).await?,
                 HttpTransport::WebSocket => websocket::open(&pool, &url, inbox).await?,
             })

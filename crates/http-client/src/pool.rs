@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
+use hyper::header::{
+    AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
+};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -15,7 +17,7 @@ use mcp_flow_client::transport::TransportError;
 use tower_service::Service;
 
 use crate::BadTarget;
-use crate::dialer::{Dialer, Stream};
+use crate::dialer::{Dialer, HttpStream};
 use crate::options::HttpOptions;
 
 /// Connection pool of one client. Retries a request once its credential has been renewed.
@@ -64,10 +66,10 @@ impl Pool {
         loop {
             let credential = authorizer.credential().await?;
             let mut attempt = request.clone();
-            if let Some(value) = credential.as_ref().map(header).transpose()? {
-                attempt.headers_mut().insert(AUTHORIZATION, value);
-            }
+            let (method, uri) = (request.method().as_str(), request.uri());
+            attempt.headers_mut().extend(headers(credential.as_ref(), method, uri)?);
             let response = self.send_once(attempt).await?;
+            take_nonce(credential.as_ref(), uri, response.headers());
             if repetitions == MAX_REPETITIONS || !is_auth_failure(response.status()) {
                 return Ok(response);
             }
@@ -94,7 +96,7 @@ impl Pool {
     }
 
     /// Opens a connection outside the pool, to be upgraded.
-    pub(crate) async fn dial(&self, uri: Uri) -> Result<TokioIo<Stream>, TransportError> {
+    pub(crate) async fn dial(&self, uri: Uri) -> Result<TokioIo<HttpStream>, TransportError> {
         let dialled = self.http1_dialer.clone().call(uri).await;
         let stream =
             dialled.map_err(|error| TransportError::unreachable("no connection", error))?;
@@ -122,14 +124,36 @@ pub(crate) fn auth_failure(
     }
 }
 
-/// Converts a credential to the value of the `Authorization` header.
-pub(crate) fn header(credential: &Credential) -> Result<HeaderValue, TransportError> {
-    let mut value = HeaderValue::from_str(credential.header()).map_err(|_| {
-        let what = "the stored credential is not a valid header value; log in again".to_owned();
-        TransportError::Unauthorized { what, challenge: None }
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
+/// Returns the headers of a credential for one request: `Authorization`, and `DPoP` for a token that
+/// is bound to a key.
+pub(crate) fn headers(
+    credential: Option<&Credential>,
+    method: &str,
+    uri: &Uri,
+) -> Result<HeaderMap, TransportError> {
+    let mut headers = HeaderMap::new();
+    let Some(credential) = credential else { return Ok(headers) };
+    let value = |text: &str| {
+        let mut value = HeaderValue::from_str(text).map_err(|_| {
+            let what = "the stored credential is not a valid header value; log in again".to_owned();
+            TransportError::Unauthorized { what, challenge: None }
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
+    };
+    headers.insert(AUTHORIZATION, value(credential.header())?);
+    if let Some(proof) = credential.sign_proof(method, &uri.to_string())? {
+        headers.insert(DPOP, value(&proof)?);
+    }
+    Ok(headers)
+}
+
+/// Gives the nonce of a response to the credential, for its next proof.
+pub(crate) fn take_nonce(credential: Option<&Credential>, uri: &Uri, headers: &HeaderMap) {
+    let nonce = headers.get(DPOP_NONCE).and_then(|nonce| nonce.to_str().ok());
+    if let (Some(credential), Some(nonce)) = (credential, nonce) {
+        credential.set_nonce(&uri.to_string(), nonce);
+    }
 }
 
 fn describe(error: &ClientError) -> TransportError {
@@ -150,3 +174,7 @@ const MAX_HEADERS: usize = 128;
 
 /// Limit on the size of response headers, in bytes.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
+
+const DPOP: HeaderName = HeaderName::from_static("dpop");
+
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

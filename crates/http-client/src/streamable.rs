@@ -39,6 +39,8 @@ struct Inner {
     pool: Arc<Pool>,
     url: Url,
     inbox: Inbox,
+    /// True if it is not known that there is an endpoint at the URL.
+    is_guessed: bool,
     session: Mutex<Option<HeaderValue>>,
     revision: OnceLock<Revision>,
     /// Set once `notifications/initialized` is delivered; later messages must not overtake it.
@@ -61,13 +63,20 @@ struct Running {
     is_closed: bool,
 }
 
-/// Creates the transport. Connections are opened by the first request.
-pub(crate) fn open(pool: Arc<Pool>, url: Url, inbox: Inbox) -> Arc<dyn Transport> {
+/// Creates the transport. Connections are opened by the first request. At a guessed URL, a rejection of
+/// that request may say no more than that there is no endpoint.
+pub(crate) fn open(
+    pool: Arc<Pool>,
+    url: Url,
+    inbox: Inbox,
+    is_guessed: bool,
+) -> Arc<dyn Transport> {
     inbox.allow_reordering();
     let inner = Inner {
         pool,
         url,
         inbox,
+        is_guessed,
         session: Mutex::new(None),
         revision: OnceLock::new(),
         initialized: watch::Sender::new(false),
@@ -142,16 +151,16 @@ impl Transport for Streamable {
         true
     }
 
+    fn attributes_messages(&self) -> bool {
+        true
+    }
+
     fn open(
         &self,
         content: &Value,
     ) -> Option<BoxFuture<'_, Result<ContentStream, TransportError>>> {
-        let link = content.get("uri")?.as_str()?.to_owned();
-        link.starts_with("http").then(|| -> BoxFuture<'_, _> {
-            Box::pin(async move {
-                exchange::open_link(&self.inner.pool, &self.inner.url.origin(), &link).await
-            })
-        })
+        let url = exchange::own_link(&self.inner.url.origin(), content)?;
+        Some(Box::pin(exchange::open_link(&self.inner.pool, url)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -296,16 +305,17 @@ impl Inner {
                 let what = "the session has ended".to_owned();
                 return Err(TransportError::Unreachable { what, source: None });
             }
-            // The URL has no path, and the server has no endpoint there.
             let is_not_found = is_opening
                 && head.status == StatusCode::NOT_FOUND
-                && self.url.path() == "/"
+                && self.is_guessed
                 && !is_method_not_found(&body);
             if !is_not_found && media == "application/json" && self.inbox.receive_for(id, &body) {
                 return Ok(());
             }
             let error = exchange::rejection(head.status, &head.headers, &body);
-            let is_unsuitable = [400, 404, 405, 406, 415, 501].contains(&head.status.as_u16());
+            let is_unsuitable = [400, 404, 405, 406, 415, 501].contains(&head.status.as_u16())
+                || (self.is_guessed
+                    && [301, 302, 303, 307, 308, 410, 422].contains(&head.status.as_u16()));
             return Err(match is_opening && is_unsuitable {
                 true => TransportError::Unsuitable(error.to_string()),
                 false => error,
@@ -342,7 +352,7 @@ impl Inner {
     /// interrupted, if the revision supports that.
     async fn follow(&self, id: i64, body: Incoming) -> Result<(), TransportError> {
         let mut position = StreamPosition::default();
-        let mut outcome = self.read_events(body, &mut position).await;
+        let mut outcome = self.read_events(Some(id), body, &mut position).await;
         let mut attempt = 0;
         while self.inbox.is_pending(id) && !self.is_stateless() {
             let Some(last) = position.last.clone() else { return outcome };
@@ -358,7 +368,8 @@ impl Inner {
             outcome = match self.pool.send(request).await {
                 Ok(response) if response.status().is_success() => {
                     let before = position.last.clone();
-                    let outcome = self.read_events(response.into_body(), &mut position).await;
+                    let outcome =
+                        self.read_events(Some(id), response.into_body(), &mut position).await;
                     if position.last != before {
                         attempt = 0;
                     }
@@ -379,6 +390,7 @@ impl Inner {
     /// Passes the messages of an event stream to the inbox until it ends.
     async fn read_events(
         &self,
+        request: Option<i64>,
         mut body: Incoming,
         position: &mut StreamPosition,
     ) -> Result<(), TransportError> {
@@ -389,7 +401,10 @@ impl Inner {
                 position.last = event.id.clone().filter(|id| !id.is_empty());
                 position.retry = event.retry.or(position.retry);
                 if !event.data.is_empty() && matches!(event.name.as_str(), "" | "message") {
-                    self.inbox.receive(&event.data);
+                    match request {
+                        Some(request) => self.inbox.receive_during(request, &event.data),
+                        None => self.inbox.receive(&event.data),
+                    }
                 }
             };
             decoder.push(&chunk, &mut take).map_err(|_| exchange::too_long(limit))?;
@@ -450,7 +465,7 @@ async fn listen(inner: Weak<Inner>) {
                 }
                 attempt = 0;
                 if let Err(error @ TransportError::InvalidMessage(_)) =
-                    inner.read_events(response.into_body(), &mut position).await
+                    inner.read_events(None, response.into_body(), &mut position).await
                 {
                     return inner.inbox.closed(error);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use hyper::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper_util::rt::TokioIo;
 use mcp_flow_client::authorizer::MAX_REPETITIONS;
 use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, task_transport};
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use url::Url;
 
-use crate::dialer::Stream;
+use crate::dialer::HttpStream;
 use crate::exchange;
 use crate::pool::{self, Pool};
 
@@ -43,7 +43,7 @@ async fn upgrade(
     pool: &Pool,
     request: Request,
     limit: usize,
-) -> Result<WebSocketStream<TokioIo<Stream>>, TransportError> {
+) -> Result<WebSocketStream<TokioIo<HttpStream>>, TransportError> {
     let config =
         WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
     let authorizer = pool.authorizer(request.uri());
@@ -54,12 +54,14 @@ async fn upgrade(
             Some(authorizer) => authorizer.credential().await?,
             None => None,
         };
-        if let Some(value) = credential.as_ref().map(pool::header).transpose()? {
-            attempt.headers_mut().insert(AUTHORIZATION, value);
-        }
+        let headers = pool::headers(credential.as_ref(), "GET", request.uri())?;
+        attempt.headers_mut().extend(headers);
         let stream = pool.dial(attempt.uri().clone()).await?;
         let error = match client_async_with_config(attempt, stream, Some(config)).await {
-            Ok((socket, _)) => return Ok(socket),
+            Ok((socket, response)) => {
+                pool::take_nonce(credential.as_ref(), request.uri(), response.headers());
+                return Ok(socket);
+            }
             // A server that ignores the subprotocol is accepted.
             Err(error) => error,
         };
@@ -70,6 +72,7 @@ async fn upgrade(
             return Err(convert(error));
         }
         repetitions += 1;
+        pool::take_nonce(credential.as_ref(), request.uri(), response.headers());
         let refusal = pool::auth_failure(credential, response.status(), response.headers());
         if !authorizer.refused(refusal).await? {
             return Err(convert(error));
@@ -92,7 +95,7 @@ fn convert(error: tungstenite::Error) -> TransportError {
 
 /// Carries messages both ways until the connection ends, and returns the reason.
 async fn run(
-    socket: WebSocketStream<TokioIo<Stream>>,
+    socket: WebSocketStream<TokioIo<HttpStream>>,
     outbox: &Outbox,
     inbox: &Inbox,
 ) -> TransportError {

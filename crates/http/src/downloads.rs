@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
+use crate::cluster::{ClusterNodes, new_node_id};
 use crate::response::{HttpResponse, bulk, empty, method_not_allowed, rejection};
-use crate::transport::sessions::new_id;
 use range::RequestedRange;
 
 /// Path prefix of downloads.
@@ -38,6 +38,8 @@ pub(crate) struct Downloads {
     /// Limit for each principal.
     limit: usize,
     lifetime: Duration,
+    /// The other nodes, which forward requests for downloads of this one.
+    cluster: Option<Arc<dyn ClusterNodes>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,14 +57,18 @@ struct Download {
 }
 
 impl Downloads {
-    pub(crate) fn new(limit: usize, lifetime: Duration) -> Arc<Self> {
-        Arc::new(Self { pending: Mutex::default(), limit, lifetime })
+    pub(crate) fn new(
+        limit: usize,
+        lifetime: Duration,
+        cluster: Option<Arc<dyn ClusterNodes>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { pending: Mutex::default(), limit, lifetime, cluster })
     }
 
     /// Adds a download and returns its token. At a limit, the oldest download of the principal, or
     /// of all, is evicted.
     fn add(&self, principal: &Principal, bulk: Bulk) -> String {
-        let token = new_id();
+        let token = new_node_id(self.cluster.as_deref());
         let mut pending = self.pending.lock();
         pending.last += 1;
         let number = pending.last;
@@ -103,8 +109,7 @@ impl Downloads {
             download.principal == *principal && download.expires > Instant::now()
         };
         let Some(download) = pending.by_token.get(token).filter(is_theirs) else {
-            let details = "there is no such download, or no more; ask for it again";
-            return rejection(StatusCode::NOT_FOUND, &RpcError::invalid_request(details));
+            return not_found();
         };
         let size = download.bulk.size().filter(|_| download.bulk.is_seekable());
         // Downloads have no validator, so If-Range never matches.
@@ -140,6 +145,12 @@ impl Downloads {
         drop(pending);
         head.into_response(status, reader, length, part)
     }
+}
+
+/// Builds the response to a token that is unknown, or not of this principal.
+pub(crate) fn not_found() -> HttpResponse {
+    let details = "there is no such download, or no more; ask for it again";
+    rejection(StatusCode::NOT_FOUND, &RpcError::invalid_request(details))
 }
 
 impl Pending {

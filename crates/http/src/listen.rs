@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
+use crate::cluster::ClusterNodes;
 use crate::limits::http2_idle::{CloseReason, StreamTracker};
 use crate::limits::write_timeout::WriteTimeout;
 use crate::operator::metrics::HttpConnection;
@@ -35,6 +36,7 @@ pub struct Bound {
     verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
     operator: OperatorEndpoints,
+    cluster: Option<Arc<dyn ClusterNodes>>,
 }
 
 /// Binds a TCP port; port 0 picks a free one.
@@ -57,7 +59,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
     let operator = OperatorEndpoints::default();
-    Ok(Bound { listener, address, options, verifier: None, tls: None, operator })
+    Ok(Bound { listener, address, options, verifier: None, tls: None, operator, cluster: None })
 }
 
 impl Bound {
@@ -120,6 +122,13 @@ impl Bound {
         self
     }
 
+    /// Serves the sessions of other nodes as well, and lets them serve those of this one.
+    #[must_use]
+    pub fn cluster(mut self, nodes: Arc<dyn ClusterNodes>) -> Self {
+        self.cluster = Some(nodes);
+        self
+    }
+
     /// Serves clients until `stop` completes, then drains: running calls may finish within the drain
     /// time of the server's limits.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
@@ -127,8 +136,14 @@ impl Bound {
         let access =
             AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
-        let service =
-            Service::new(server.clone(), self.options, access, is_encrypted, self.operator);
+        let service = Service::new(
+            server.clone(),
+            self.options,
+            access,
+            is_encrypted,
+            self.operator,
+            self.cluster,
+        );
         if let Some((tls, _)) = &self.tls {
             let (watching, draining) = (tls.clone().watch(), service.tasks.draining().clone());
             service.tasks.spawn(async move {

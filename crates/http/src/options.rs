@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::server_card::ServerCard;
+
 /// Limits, timeouts and access rules of the HTTP transports. The defaults are safe on an open
 /// network.
 #[derive(Clone, Debug)]
@@ -29,6 +31,9 @@ pub struct Options {
     /// URL under which clients reach the server, such as `https://flow.example/tools`, if a proxy
     /// changes the host or path: used in download links and metadata.
     pub public_url: Option<String>,
+    /// Card that describes the server at `/mcp/server-card`, with a catalog at
+    /// `/.well-known/ai-catalog.json`, both public. Needs `public_url`. None.
+    pub server_card: Option<ServerCard>,
     /// Allowed values of the Host header, besides the names of the local machine. Empty allows any,
     /// unless the server listens on a loopback address.
     pub hosts: Vec<String>,
@@ -51,6 +56,7 @@ impl Default for Options {
             max_downloads: 64,
             download_lifetime: Duration::from_secs(10 * 60),
             public_url: None,
+            server_card: None,
             hosts: Vec::new(),
             origins: Vec::new(),
         }

@@ -70,9 +70,10 @@ fn is_allowed_header(name: &str) -> bool {
         || mirrors.is_some_and(|(start, _)| start.eq_ignore_ascii_case(MIRRORED))
 }
 
-const ALLOWED: [&str; 9] = [
+const ALLOWED: [&str; 10] = [
     "accept",
     "authorization",
+    "dpop",
     "content-type",
     "last-event-id",
     "mcp-method",
@@ -84,4 +85,5 @@ const ALLOWED: [&str; 9] = [
 
 const MIRRORED: &str = "mcp-param-";
 
-const EXPOSED: &str = "Mcp-Session-Id, Retry-After, WWW-Authenticate, Accept-Ranges, Content-Range";
+const EXPOSED: &str =
+    "Mcp-Session-Id, Retry-After, WWW-Authenticate, DPoP-Nonce, Accept-Ranges, Content-Range";

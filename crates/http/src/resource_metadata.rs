@@ -51,6 +51,10 @@ pub(crate) fn serve(
     if !terms.scopes.is_empty() {
         metadata["scopes_supported"] = terms.scopes.clone().into();
     }
+    if let Some(proofs) = &terms.proofs {
+        metadata["dpop_signing_alg_values_supported"] = proofs.algorithms.clone().into();
+        metadata["dpop_bound_access_tokens_required"] = proofs.is_required.into();
+    }
     let mut response = json(StatusCode::OK, metadata.to_string());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
     response

@@ -12,7 +12,6 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue,
 use hyper::{Response, StatusCode};
 use mcp_flow_proto::error::OVERLOADED;
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
-use mcp_flow_server::bulk::BulkReader;
 use mcp_flow_server::connection::{FlushGuard, Segment};
 
 use crate::operator::metrics::HttpConnection;
@@ -28,7 +27,7 @@ pub(crate) enum ResponseBody {
     WithFollowUps(Option<Bytes>, HeldFollowUps),
     Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
     Bulk {
-        reader: BulkReader,
+        reader: Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>,
         /// Bytes still to be sent, if the length is known.
         left: Option<u64>,
         /// Completes when the download must be aborted.
@@ -165,8 +164,11 @@ pub(crate) fn empty(status: StatusCode) -> HttpResponse {
 }
 
 /// Builds a bulk download response.
-pub(crate) fn bulk(reader: BulkReader, length: Option<u64>) -> HttpResponse {
-    Response::new(ResponseBody::Bulk { reader, left: length, end: None })
+pub(crate) fn bulk(
+    reader: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    length: Option<u64>,
+) -> HttpResponse {
+    Response::new(ResponseBody::Bulk { reader: Box::pin(reader), left: length, end: None })
 }
 
 /// Builds a response that streams server-sent events.

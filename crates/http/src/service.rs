@@ -5,18 +5,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
-use mcp_flow_server::access::AccessPolicy;
+use mcp_flow_server::access::{AccessPolicy, Authenticated};
 use mcp_flow_server::bulk::SideChannel;
 use mcp_flow_server::drain::DrainGroup;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use parking_lot::RwLock;
 
-use crate::authentication;
+use crate::authentication::{self, Addresses};
+use crate::cluster::credential::{CredentialVerifier, Refused};
+use crate::cluster::relay::{self, RelayedRequest, is_forwarded};
+use crate::cluster::{ClusterNodes, epoch_of};
 use crate::downloads::{self, Downloads, Links};
 use crate::head::check_head;
 use crate::limits::counted_body;
@@ -27,6 +31,7 @@ use crate::options::Options;
 use crate::origin::{self, check_origin};
 use crate::resource_metadata;
 use crate::response::{HttpResponse, ResponseBody, method_not_allowed, rejection, text};
+use crate::server_card::PublishedCard;
 use crate::transport::legacy_sse::{self, LegacySession};
 use crate::transport::session::HttpSession;
 use crate::transport::sessions::Sessions;
@@ -47,6 +52,12 @@ pub(crate) struct Service {
     pub(crate) tasks: DrainGroup,
     access: AccessPolicy,
     operator: OperatorEndpoints,
+    card: Option<PublishedCard>,
+    /// The other nodes, if several serve the same sessions.
+    pub(crate) cluster: Option<Arc<dyn ClusterNodes>>,
+    credentials: CredentialVerifier,
+    /// Locked while a session of another node is adopted.
+    pub(crate) adopting: tokio::sync::Mutex<()>,
 }
 
 impl Service {
@@ -56,10 +67,23 @@ impl Service {
         access: AccessPolicy,
         is_encrypted: bool,
         operator: OperatorEndpoints,
+        cluster: Option<Arc<dyn ClusterNodes>>,
     ) -> Arc<Self> {
-        let downloads = Downloads::new(options.max_downloads, options.download_lifetime);
+        let downloads =
+            Downloads::new(options.max_downloads, options.download_lifetime, cluster.clone());
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let card = options.server_card.as_ref().filter(|_| {
+            let has_url = options.public_url.is_some();
+            if !has_url {
+                tracing::warn!(
+                    "the server card is not served, because the public URL is not known"
+                );
+            }
+            has_url
+        });
+        let card = card.and_then(|card| PublishedCard::new(card, &server, base));
         Arc::new(Self {
+            card,
             links: RwLock::new(Arc::new(Links::new(downloads.clone(), base.to_owned()))),
             downloads,
             scheme: if is_encrypted { "https" } else { "http" },
@@ -71,6 +95,9 @@ impl Service {
             tasks: DrainGroup::default(),
             access,
             operator,
+            cluster,
+            credentials: CredentialVerifier::default(),
+            adopting: tokio::sync::Mutex::default(),
         })
     }
 
@@ -104,6 +131,17 @@ impl Service {
         {
             return response;
         }
+        // Discovery is for everyone, pages of any origin included.
+        if let Some(card) = &self.card
+            && let Some(response) =
+                card.serve(request.method(), request.uri().path(), request.headers())
+        {
+            discard(self, request.into_body());
+            return response;
+        }
+        if is_forwarded(request.headers()) {
+            return self.handle_forwarded(request, connection).await;
+        }
         // HTTP/2 names the host in the URI; the stages behind read it from the header.
         if !request.headers().contains_key(HOST)
             && let Some(authority) = request.uri().authority()
@@ -131,6 +169,40 @@ impl Service {
         response
     }
 
+    /// Handles a request that another node has forwarded for a client it has authenticated.
+    async fn handle_forwarded(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        connection: Arc<HttpConnection>,
+    ) -> HttpResponse {
+        let parts = (request.method(), request.uri(), request.headers());
+        let verified = match &self.cluster {
+            Some(cluster) => self.credentials.verify(cluster.keys(), cluster.epoch(), parts),
+            None => Err(Refused::Forged),
+        };
+        let rejected = match verified {
+            Ok(forwarded) => {
+                let principal = forwarded.principal.clone();
+                request.extensions_mut().insert(forwarded);
+                return self.route(request, principal, connection).await;
+            }
+            Err(Refused::Misdirected) => {
+                let details = "this is another node now; look it up again";
+                rejection(StatusCode::MISDIRECTED_REQUEST, &RpcError::invalid_request(details))
+            }
+            Err(Refused::Forged) => {
+                self.server.denied("http", Some(connection.peer), "node request");
+                let error = RpcError::new(ACCESS_DENIED).details(
+                    "The header Mcp-Flow-Node is for nodes of one cluster, and this one was not made \
+                     with its keys for this request.",
+                );
+                rejection(StatusCode::FORBIDDEN, &error)
+            }
+        };
+        discard(self, request.into_body());
+        rejected
+    }
+
     /// Serves the public endpoints, authenticates every other request, and routes it.
     async fn authenticate(
         self: &Arc<Self>,
@@ -155,13 +227,17 @@ impl Service {
             discard(self, request.into_body());
             return response;
         }
-        let metadata_url =
-            || Some(resource_metadata::url(&self.base_url(request.headers())?, path));
-        let (headers, last_caller) = (request.headers(), &connection.last_caller);
-        match authentication::authenticate(&self.access, headers, last_caller, metadata_url).await {
-            Ok(principal) => {
+        let headers = request.headers();
+        let addresses = Addresses {
+            url: &|| Some(format!("{}{path}", self.base_url(headers)?)),
+            metadata: &|| Some(resource_metadata::url(&self.base_url(headers)?, path)),
+        };
+        let (access, last_caller) = (&self.access, &connection.last_caller);
+        match authentication::authenticate(access, method, headers, last_caller, &addresses).await {
+            Ok(Authenticated { principal, next_nonce }) => {
                 let expiring = self.access.requires_token().then(|| principal.clone());
                 let mut response = self.route(request, principal, connection).await;
+                authentication::add_nonce(&mut response, next_nonce);
                 if let Some(principal) = expiring {
                     response.body_mut().end_when(async move { principal.invalidated().await });
                 }
@@ -205,7 +281,16 @@ impl Service {
             ("/metrics", _) => method_not_allowed("GET"),
             (path, method) if path.starts_with(downloads::PATH) => {
                 let token = &path[downloads::PATH.len()..];
-                self.downloads.serve(method, token, request.headers(), &principal)
+                match self.node_of(token, request.headers()) {
+                    Some((cluster, node)) => {
+                        let (head, _) = request.into_parts();
+                        let body = Bytes::new();
+                        let relayed = RelayedRequest::new(&head, &body, &principal);
+                        let relayed = relay::forward(cluster, node, relayed).await;
+                        relayed.unwrap_or_else(|_| downloads::not_found())
+                    }
+                    None => self.downloads.serve(method, token, request.headers(), &principal),
+                }
             }
             (path, _) if legacy_sse::is_endpoint(path) => {
                 legacy_sse::handle(self, request, principal).await
@@ -218,6 +303,22 @@ impl Service {
         }
     }
 
+    /// Returns the node that created an id, if it is another one and alive.
+    pub(crate) fn node_of(
+        &self,
+        id: &str,
+        headers: &HeaderMap,
+    ) -> Option<(&Arc<dyn ClusterNodes>, u64)> {
+        let cluster = self.cluster.as_ref().filter(|_| !is_forwarded(headers))?;
+        let node = epoch_of(id).filter(|node| Some(*node) != cluster.epoch())?;
+        cluster.find(node).map(|_| (cluster, node))
+    }
+
+    /// Time for which the record of a session is kept after its last use.
+    pub(crate) fn record_lifetime(&self) -> Duration {
+        (self.options.session_idle_timeout * 2).max(Duration::from_secs(60))
+    }
+
     /// Returns whether a principal may read metrics, which reveal the activity of everyone.
     fn may_read_metrics(&self, principal: &Principal) -> bool {
         self.server.permissions().is_none_or(|rules| rules.of(principal).metrics())
@@ -227,6 +328,7 @@ impl Service {
     pub(crate) fn connect(
         &self,
         transport: &'static str,
+        session: Option<&str>,
         principal: Principal,
         headers: &HeaderMap,
     ) -> Result<Connection, HttpResponse> {
@@ -234,8 +336,9 @@ impl Service {
         let side_channel = Some(side_channel);
         // Concurrent POSTs may overtake one another.
         let in_order = transport == "websocket";
-        let info =
-            ConnectionInfo { principal, side_channel, in_order, ..ConnectionInfo::new(transport) };
+        let session = session.map(Into::into);
+        let common = ConnectionInfo::new(transport);
+        let info = ConnectionInfo { session, principal, side_channel, in_order, ..common };
         self.server.connect(info).map_err(|veto| {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
             rejection(StatusCode::FORBIDDEN, &error)

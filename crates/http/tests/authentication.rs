@@ -27,6 +27,7 @@ impl TestVerifier {
             authorization_servers: vec!["https://login.example".into()],
             required_scopes: vec!["use".into()],
             scopes: vec!["use".into(), "admin".into()],
+            proofs: None,
         };
         Arc::new(Self { ada: Principal::named("corp:ada").scoped(["use"]), terms: Arc::new(terms) })
     }

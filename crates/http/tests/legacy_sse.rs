@@ -156,7 +156,7 @@ async fn a_session_ends_with_its_stream() {
         drop(stream);
     }
     fixture.gate.until_waiting(0).await;
-    running.until_metric("mcp_flow_sessions{kind=\"sse\"}", 0).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"sse\"}", 0).await;
     running.until_metric("mcp_flow_http_connections", 1).await;
     let ended = async {
         while tasks() > before {

@@ -5,12 +5,15 @@
 mod authentication;
 mod client;
 mod client_hostile;
+mod cluster;
 mod downloads;
+mod dpop;
 mod legacy_sse;
 mod operator;
 mod origins;
 mod rejections;
 mod scenarios;
+mod server_card;
 mod sessions;
 mod stateless;
 mod support;

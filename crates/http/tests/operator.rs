@@ -42,9 +42,9 @@ async fn added_metrics_follow_those_of_http() {
     let text = running.send(Request::get("/metrics")).await.text().await;
     for line in [
         "more_total 7",
-        "mcp_flow_http_refusals_total{status=\"404\"} 1",
-        "mcp_flow_http_refusals_total{status=\"401\"} 0",
-        "mcp_flow_http_answers_total{class=\"4xx\"} 1",
+        "mcp_flow_http_rejections_total{status=\"404\"} 1",
+        "mcp_flow_http_rejections_total{status=\"401\"} 0",
+        "mcp_flow_http_responses_total{class=\"4xx\"} 1",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }

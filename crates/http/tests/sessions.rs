@@ -49,7 +49,7 @@ async fn deleting_a_session_ends_its_streams() {
     );
     fixture.gate.until_waiting(0).await;
     assert_eq!(running.send(delete).await.status, 404);
-    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"streamable\"}", 0).await;
 }
 
 /// C-20: a session is removed once its shutdown request is answered.
@@ -60,7 +60,7 @@ async fn shutdown_removes_the_session() {
     let shutdown = json!({"jsonrpc": "2.0", "id": 1, "method": "shutdown"});
     let mut answer = running.send(in_session(&id, shutdown.clone())).await;
     assert_eq!(answer.json().await, json!({"jsonrpc": "2.0", "id": 1, "result": null}));
-    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"streamable\"}", 0).await;
     assert_eq!(running.send(in_session(&id, shutdown)).await.status, 404);
 }
 
@@ -79,14 +79,14 @@ async fn idle_sessions_expire() {
     });
     fixture.gate.until_waiting(1).await;
     let idle = running.open_session("2025-11-25").await;
-    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 2).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"streamable\"}", 2).await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     assert_eq!(running.send(in_session(&idle, ping.clone())).await.status, 404);
     assert_eq!(running.send(in_session(&open, ping.clone())).await.status, 200);
     assert_eq!(running.send(in_session(&busy, ping)).await.status, 200);
     fixture.gate.release_all();
     assert_eq!(waiting.await.unwrap(), 200);
-    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 1).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"streamable\"}", 1).await;
     running.stop().await;
     assert_eq!(listening.event().await, None);
 }
@@ -175,7 +175,7 @@ async fn abandoned_sessions_are_cleaned_up() {
         connection = answer.into_connection();
     }
     drop(connection);
-    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+    running.until_metric("mcp_flow_transport_sessions{kind=\"streamable\"}", 0).await;
     // The remaining connection is the one that reads the metrics.
     running.until_metric("mcp_flow_http_connections", 1).await;
     let settled = async {

@@ -59,20 +59,34 @@ impl Running {
 
     /// Returns the value of a metric.
     pub(crate) async fn metric(&self, name: &str) -> i64 {
-        let text = self.send(Request::new("GET", "/metrics")).await.text().await;
+        self.metric_as(name, |request| request).await
+    }
+
+    async fn metric_as(&self, name: &str, sign: impl Fn(Request) -> Request) -> i64 {
+        let text = self.send(sign(Request::new("GET", "/metrics"))).await.text().await;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
     }
 
     /// Waits until a metric has a value: cleanup happens after the response.
     pub(crate) async fn until_metric(&self, name: &str, value: i64) {
+        self.until_metric_as(name, value, |request| request).await;
+    }
+
+    /// Like [`until_metric`](Self::until_metric), with requests that have a credential.
+    pub(crate) async fn until_metric_as(
+        &self,
+        name: &str,
+        value: i64,
+        sign: impl Fn(Request) -> Request,
+    ) {
         let reached = async {
-            while self.metric(name).await != value {
+            while self.metric_as(name, &sign).await != value {
                 tokio::task::yield_now().await;
             }
         };
         let waited = tokio::time::timeout(std::time::Duration::from_secs(30), reached).await;
-        assert!(waited.is_ok(), "{name} is {}, not {value}", self.metric(name).await);
+        assert!(waited.is_ok(), "{name} is {}, not {value}", self.metric_as(name, &sign).await);
     }
 }
 

@@ -8,6 +8,7 @@ use mcp_flow_server::Principal;
 use mcp_flow_server::identity::TokenRejected;
 use serde_json::{Map, Value};
 
+use crate::dpop::is_thumbprint;
 use crate::issuer::IssuerSettings;
 
 pub(crate) type Claims = Map<String, Value>;
@@ -48,7 +49,12 @@ pub(crate) fn principal(
     let expires =
         claims.get("exp").and_then(Value::as_f64).and_then(time).ok_or(TokenRejected::Unknown)?;
     let name = format!("{}:{name}", settings.name);
-    Ok(Principal::named(&name).scoped(scopes).until(expires + settings.leeway))
+    let principal = Principal::named(&name).scoped(scopes).until(expires + settings.leeway);
+    let Some(confirmation) = claims.get("cnf") else { return Ok(principal) };
+    // A token bound in a way that cannot be checked must not be accepted as if it were unbound.
+    let thumbprint = confirmation.get("jkt").and_then(Value::as_str);
+    let thumbprint = thumbprint.filter(|thumbprint| is_thumbprint(thumbprint));
+    Ok(principal.bound_to(thumbprint.ok_or(TokenRejected::Unknown)?))
 }
 
 /// Reads scopes: a space-separated string or an array of strings.

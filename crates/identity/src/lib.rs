@@ -2,7 +2,8 @@
 //!
 //! A [`TokenVerifier`] is the [`Verifier`](mcp_flow_server::Verifier) of all transports of a server.
 //! It caches verified tokens by hash, so that most requests cost one lookup; `issuer` verifies the
-//! others, with the key set of `keys`, the claims of `claims` and the signatures of `crypto`. Its
+//! others, with the key set of `keys`, the claims of `claims` and the signatures of `crypto`. Tokens
+//! bound to a key need a proof of possession with each request (`dpop`, RFC 9449). Its
 //! settings can be replaced while connections are open: connections whose token is no longer valid
 //! are closed.
 //!
@@ -25,13 +26,15 @@
 
 mod claims;
 mod crypto;
+mod dpop;
 mod issuer;
 mod keys;
 mod static_tokens;
 mod token_verifier;
 
+pub use dpop::DpopSettings;
 pub use issuer::{Algorithm, IssuerSettings, KeySource};
 pub use keys::KeyError;
 pub use mcp_flow_server::identity::check_name;
-pub use static_tokens::{SHORTEST_TOKEN, StaticTokens, TokenError, TokenHash};
+pub use static_tokens::{MIN_TOKEN_LENGTH, StaticTokens, TokenError, TokenHash};
 pub use token_verifier::{TokenVerifier, VerifierSettings};

@@ -150,7 +150,7 @@ impl std::str::FromStr for StaticTokens {
             let malformed = TokenError::Line(index + 1);
             let Some((name, token)) = line.split_once(':') else { return Err(malformed) };
             let (name, token) = (name.trim(), token.trim());
-            if check_name(name).is_err() || token.len() < SHORTEST_TOKEN {
+            if check_name(name).is_err() || token.len() < MIN_TOKEN_LENGTH {
                 return Err(malformed);
             }
             tokens = tokens.and(TokenHash::of(token), Principal::named(name))?;
@@ -189,7 +189,7 @@ pub enum TokenError {
 }
 
 /// Shorter tokens could be guessed.
-pub const SHORTEST_TOKEN: usize = 16;
+pub const MIN_TOKEN_LENGTH: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use jsonwebtoken::dangerous::insecure_decode_claims;
 use jsonwebtoken::{Header, decode_header};
-use mcp_flow_server::identity::{TokenRejected, TokenRequirements, Verification};
+use mcp_flow_server::identity::{
+    ProofContext, ProofRejected, ProofRequirements, TokenRejected, TokenRequirements, Verification,
+};
 use mcp_flow_server::permissions::Names;
 use mcp_flow_server::{Principal, Verifier};
 use parking_lot::{Mutex, RwLock};
 
 use crate::claims::{self, Claims};
+use crate::dpop::{DpopSettings, ProofVerifier};
 use crate::issuer::{Issuer, IssuerSettings, VerifiedToken};
 use crate::keys::{Key, KeyError};
 use crate::static_tokens::{StaticTokens, TokenHash};
@@ -28,19 +31,23 @@ pub struct VerifierSettings {
     pub denied: Names,
     /// Scopes that the server uses, published in the protected resource metadata.
     pub scopes: Vec<String>,
+    /// Rules for proofs of possession.
+    pub dpop: DpopSettings,
 }
 
-/// Verifies bearer tokens, and revokes those that become invalid while they are in use.
+/// Verifies tokens and proofs of possession, and revokes those that become invalid while they are in use.
 pub struct TokenVerifier {
     rules: RwLock<Arc<Rules>>,
     /// Verified JWTs.
     verified: Mutex<VerifiedTokens>,
+    proofs: ProofVerifier,
 }
 
 struct Rules {
     tokens: StaticTokens,
     issuers: Vec<Arc<Issuer>>,
     denied: Names,
+    dpop: DpopSettings,
     terms: Arc<TokenRequirements>,
 }
 
@@ -62,7 +69,7 @@ impl TokenVerifier {
         crate::crypto::install();
         let rules = RwLock::new(Arc::new(Rules::new(settings, &[])?));
         let verified = VerifiedTokens { by_hash: HashMap::new(), sweep_at: SWEEP_AT };
-        Ok(Self { rules, verified: Mutex::new(verified) })
+        Ok(Self { rules, verified: Mutex::new(verified), proofs: ProofVerifier::new() })
     }
 
     /// Replaces the settings. Tokens that are still valid stay in use, all others are revoked. On an
@@ -76,7 +83,9 @@ impl TokenVerifier {
         drop(rules);
         self.revoke_unless(|entry| {
             let is_issuer = new.issuers.iter().any(|issuer| Arc::ptr_eq(issuer, &entry.issuer));
-            is_issuer && !new.denied.contains(entry.principal.name())
+            is_issuer
+                && !new.denied.contains(entry.principal.name())
+                && new.check_binding(&entry.principal).is_ok()
         });
         Ok(())
     }
@@ -138,6 +147,7 @@ impl TokenVerifier {
         if !is_issuer || rules.denied.contains(principal.name()) {
             return Err(TokenRejected::Unknown);
         }
+        rules.check_binding(&principal)?;
         verified.sweep();
         // A concurrent request may have stored it first; all requests share one principal.
         let entry = Entry { principal, issuer: issuer.clone(), key };
@@ -167,6 +177,22 @@ impl Verifier for TokenVerifier {
         }
     }
 
+    fn verify_proof(
+        &self,
+        proof: &str,
+        request: &ProofContext<'_>,
+    ) -> Result<Option<String>, ProofRejected> {
+        let verified = self.proofs.verify(&self.rules().dpop, proof, request);
+        if let Err(rejected) = &verified {
+            tracing::debug!(%rejected, "proof of possession rejected");
+        }
+        verified
+    }
+
+    fn proof_nonce(&self) -> Option<String> {
+        self.rules().dpop.requires_nonce.then(|| self.proofs.nonce())
+    }
+
     /// Revoked and expired principals are no longer valid.
     fn is_still_valid(&self, principal: &Principal) -> bool {
         principal.is_valid()
@@ -192,7 +218,7 @@ impl fmt::Debug for TokenVerifier {
 impl Rules {
     /// Creates rules. Unchanged issuers keep their keys, and with them their tokens.
     fn new(settings: VerifierSettings, before: &[Arc<Issuer>]) -> Result<Self, KeyError> {
-        let VerifierSettings { tokens, issuers, denied, mut scopes } = settings;
+        let VerifierSettings { tokens, issuers, denied, mut scopes, dpop } = settings;
         let issuers: Result<Vec<_>, _> = issuers
             .into_iter()
             .map(|settings| match before.iter().find(|issuer| issuer.settings == settings) {
@@ -212,9 +238,21 @@ impl Rules {
             list.dedup();
         }
         terms.scopes = scopes;
+        terms.proofs = (!issuers.is_empty()).then(|| ProofRequirements {
+            algorithms: dpop.algorithms.iter().map(|one| format!("{one:?}")).collect(),
+            is_required: dpop.is_required,
+        });
         let allowed = tokens.iter().filter(|(_, principal)| !denied.contains(principal.name()));
         let tokens = allowed.map(|(hash, principal)| (hash, principal.clone())).collect();
-        Ok(Self { tokens, issuers, denied, terms: Arc::new(terms) })
+        Ok(Self { tokens, issuers, denied, dpop, terms: Arc::new(terms) })
+    }
+
+    /// Checks that a token is bound to a key, if it must be.
+    fn check_binding(&self, principal: &Principal) -> Result<(), TokenRejected> {
+        match self.dpop.is_required && principal.bound_key().is_none() {
+            true => Err(TokenRejected::NotBound),
+            false => Ok(()),
+        }
     }
 
     /// Keeps the principals of unchanged static tokens, and revokes the others.

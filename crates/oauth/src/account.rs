@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
-use hyper::{Request, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use mcp_flow_client::authorizer::{Authorizer, Credential, CredentialRefusal};
 use mcp_flow_client::transport::TransportError;
 use mcp_flow_http_client::Trust;
@@ -15,6 +15,7 @@ use url::Url;
 
 use crate::address_policy;
 use crate::challenge::{self, Challenge};
+use crate::dpop::{DpopKey, DpopPolicy};
 use crate::error::{OAuthError, redact};
 use crate::grant::{AuthorizationServer, ClientIdentity, TokenRequest};
 use crate::http_client::HttpClient;
@@ -36,6 +37,10 @@ pub struct LoginSettings {
     /// Opens the authorization page when a request needs a login. Without one, the request fails with
     /// [`OAuthError::LoginRequired`].
     pub user_agent: Option<Arc<dyn UserAgent>>,
+    /// Scopes to request where a token request names none; empty for those that the server asks for.
+    pub scopes: Vec<String>,
+    /// Use of tokens that are bound to a key of this client.
+    pub dpop: DpopPolicy,
     /// Time limit of one request to an authorization server. 20 seconds.
     pub time_limit: Duration,
 }
@@ -47,6 +52,8 @@ impl Default for LoginSettings {
             trust: Trust::default(),
             is_private: false,
             user_agent: None,
+            scopes: Vec::new(),
+            dpop: DpopPolicy::default(),
             time_limit: Duration::from_secs(20),
         }
     }
@@ -108,6 +115,16 @@ impl Account {
     /// Sends an unauthenticated request to the server, and returns the token request that its
     /// challenge asks for.
     pub async fn token_request(&self) -> Result<TokenRequest, OAuthError> {
+        let response = self.probe().await?;
+        Ok(TokenRequest {
+            is_required: response.status() == StatusCode::UNAUTHORIZED,
+            challenge: challenge::join_of(response.headers()),
+            scopes: Vec::new(),
+        })
+    }
+
+    /// Sends a request without a credential.
+    async fn probe(&self) -> Result<Response<Bytes>, OAuthError> {
         address_policy::check_url("the server", self.server.as_str())?;
         let http = self.settings.http(&self.server, self.settings.is_private)?;
         let failed = |what: String| OAuthError::Failed(redact(&what, &[]));
@@ -116,19 +133,12 @@ impl Account {
             .header(ACCEPT, "application/json, text/event-stream")
             .body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
             .map_err(|error| failed(error.to_string()))?;
-        let response = http
-            .send(request)
-            .await
-            .map_err(|error| failed(format!("cannot reach {}: {error}", self.server)))?;
-        Ok(TokenRequest {
-            is_required: response.status() == StatusCode::UNAUTHORIZED,
-            challenge: challenge::bearer_of(response.headers()),
-            scopes: Vec::new(),
-        })
+        let response = http.send(request).await;
+        response.map_err(|error| failed(format!("cannot reach {}: {error}", self.server)))
     }
 
-    /// Obtains a token and stores it: through the user agent of the settings, or by client
-    /// credentials if the identity uses them.
+    /// Obtains a token and stores it: through the user agent of the settings, or without a user if the
+    /// identity needs none.
     pub async fn login(&self, token_request: &TokenRequest) -> Result<Grant, OAuthError> {
         let _lock = self.login_lock.lock().await;
         Ok(self.log_in(self.settings.user_agent.as_deref(), token_request).await?.grant())
@@ -168,7 +178,8 @@ impl Account {
             *cached = CachedToken { stored: stored.clone(), is_loaded: true, uses: None };
         }
         cached.is_loaded = true;
-        Ok(stored)
+        // The cached one has the nonces of its key.
+        Ok(cached.stored.clone())
     }
 
     /// Stores a new token.
@@ -194,20 +205,38 @@ impl Account {
         user_agent: Option<&dyn UserAgent>,
         token_request: &TokenRequest,
     ) -> Result<StoredToken, OAuthError> {
-        let LoginSettings { identity, is_private, .. } = &self.settings;
-        let Some(user_agent) = user_agent.filter(|_| !identity.uses_client_credentials) else {
-            if identity.uses_client_credentials {
-                let issuer = self.discover(token_request, *is_private).await?;
-                return self.store(
-                    issuer.request_client_credentials(identity, token_request).await?,
-                    *is_private,
-                );
-            }
+        let LoginSettings { identity, is_private, dpop, .. } = &self.settings;
+        if user_agent.is_none() && !identity.is_unattended() {
             let (server, scopes) = (self.server.to_string(), token_request.scopes.clone());
             return Err(OAuthError::LoginRequired { server, scopes });
-        };
+        }
+        let mut token_request = token_request.clone();
+        if token_request.scopes.is_empty() {
+            token_request.scopes.clone_from(&self.settings.scopes);
+        }
+        let token_request = &token_request;
+        // A client keeps its key from login to login.
+        let known = self.tokens.get(self.server.as_str())?.and_then(|stored| stored.dpop);
         let issuer = self.discover(token_request, *is_private).await?;
-        self.store(issuer.authorize(identity, user_agent, token_request).await?, *is_private)
+        let issuer = issuer.bind_tokens(*dpop, known.as_ref())?;
+        let stored = match user_agent.filter(|_| identity.uses_code_grant()) {
+            Some(user_agent) => issuer.authorize(identity, user_agent, token_request).await?,
+            None => self.request_unattended(issuer, identity, token_request).await?,
+        };
+        self.store(stored, *is_private)
+    }
+
+    /// Obtains a token without a user.
+    async fn request_unattended(
+        &self,
+        issuer: AuthorizationServer,
+        identity: &ClientIdentity,
+        token_request: &TokenRequest,
+    ) -> Result<StoredToken, OAuthError> {
+        let Some(grant) = &identity.assertion else {
+            return issuer.request_client_credentials(identity, token_request).await;
+        };
+        issuer.request_by_assertion(identity, grant, token_request, &self.settings).await
     }
 
     /// Replaces an expired or rejected token without user interaction.
@@ -228,7 +257,7 @@ impl Account {
         }
         let is_private = stored.is_private || self.settings.is_private;
         let issuer = self.discover(token_request, is_private).await?;
-        if !stored.is_client_credentials() {
+        if !stored.is_unattended() {
             return self.store(issuer.refresh(&stored).await?, is_private);
         }
         let identity = ClientIdentity {
@@ -236,6 +265,7 @@ impl Account {
             client_secret: stored.client.secret.clone(),
             client_key: stored.client.key.clone(),
             issuer: stored.issuer.clone(),
+            assertion: stored.client.assertion.clone(),
             ..ClientIdentity::default()
         };
         let scopes = match token_request.scopes.is_empty() {
@@ -243,7 +273,13 @@ impl Account {
             false => token_request.scopes.clone(),
         };
         let token_request = TokenRequest { scopes, ..token_request.clone() };
-        self.store(issuer.request_client_credentials(&identity, &token_request).await?, is_private)
+        let policy = match stored.dpop {
+            Some(_) => DpopPolicy::Required,
+            None => self.settings.dpop,
+        };
+        let issuer = issuer.bind_tokens(policy, stored.dpop.as_ref())?;
+        let refreshed = self.request_unattended(issuer, &identity, &token_request).await?;
+        self.store(refreshed, is_private)
     }
 
     fn login_required(&self) -> OAuthError {
@@ -282,13 +318,21 @@ impl Account {
         if stored.as_ref().map(StoredToken::credential) != refusal.shown {
             return Ok(true);
         }
-        let challenge = challenge::bearer(&refusal.challenges);
-        let parsed = challenge.and_then(Challenge::parse).unwrap_or_default();
-        let mut token_request = TokenRequest {
-            is_required: true,
-            challenge: challenge.map(str::to_owned),
-            scopes: Vec::new(),
-        };
+        let challenge = challenge::join(&refusal.challenges);
+        let parsed = challenge.as_deref().and_then(Challenge::parse).unwrap_or_default();
+        if let Some(key) = stored.as_ref().and_then(|stored| stored.dpop.as_ref()) {
+            // The transport has passed the nonce on; where it sees no headers, it is asked for.
+            if parsed.wants_nonce() {
+                return Ok(true);
+            }
+            if refusal.challenges.is_empty() && self.fetch_nonce(key).await {
+                return Ok(true);
+            }
+            if parsed.is_invalid_proof() {
+                return Ok(false);
+            }
+        }
+        let mut token_request = TokenRequest { is_required: true, challenge, scopes: Vec::new() };
         let user_agent = self.settings.user_agent.as_deref();
         match (refusal.status, stored) {
             (401, Some(stored)) => {
@@ -304,9 +348,7 @@ impl Account {
                 }
             }
             // Without any login, the server's own response explains best what it requires.
-            (401, None)
-                if user_agent.is_none() && !self.settings.identity.uses_client_credentials =>
-            {
+            (401, None) if user_agent.is_none() && !self.settings.identity.is_unattended() => {
                 Ok(false)
             }
             (401, None) => self.log_in(user_agent, &token_request).await.map(|_| true),
@@ -318,13 +360,20 @@ impl Account {
                     return Ok(false);
                 }
                 token_request.scopes = [&*stored.requested, &*more].concat();
-                match stored.is_client_credentials() {
+                match stored.is_unattended() {
                     true => self.refresh(&stored, &token_request).await.map(|_| true),
                     false => self.log_in(user_agent, &token_request).await.map(|_| true),
                 }
             }
             _ => Ok(false),
         }
+    }
+
+    /// Fetches the nonce for proofs from the server. Returns whether it is a new one.
+    async fn fetch_nonce(&self, key: &DpopKey) -> bool {
+        let Ok(response) = self.probe().await else { return false };
+        let nonce = response.headers().get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
+        nonce.is_some_and(|nonce| key.set_nonce(self.server.as_str(), nonce))
     }
 }
 

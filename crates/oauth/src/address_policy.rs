@@ -3,9 +3,9 @@
 //! Documents of untrusted servers name the authorization server. They cannot make this program send
 //! unencrypted requests, nor connect to addresses that only it can reach.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
-use mcp_flow_http_client::AllowedAddresses;
+use mcp_flow_http_client::{AddressZone, AllowedAddresses};
 use url::{Host, Url};
 
 use crate::error::{OAuthError, redact};
@@ -14,13 +14,13 @@ use crate::error::{OAuthError, redact};
 /// of its own zone. `private` adds private networks.
 pub(crate) fn allowed_addresses(server: &Url, private: bool) -> AllowedAddresses {
     let own = host(server);
-    let kind = literal_address(server).map_or(Zone::Public, zone);
-    AllowedAddresses::only(move |host, address| match zone(address) {
+    let kind = literal_address(server).map_or(AddressZone::Public, AddressZone::of);
+    AllowedAddresses::only(move |host, address| match AddressZone::of(address) {
         _ if host == own => true,
-        Zone::Public => true,
-        Zone::Private => private || kind == Zone::Private,
-        Zone::LoopbackListener => kind == Zone::LoopbackListener,
-        Zone::Reserved => false,
+        AddressZone::Public => true,
+        AddressZone::Private => private || kind == AddressZone::Private,
+        AddressZone::Loopback => kind == AddressZone::Loopback,
+        AddressZone::Reserved => false,
     })
 }
 
@@ -46,54 +46,6 @@ pub(crate) fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Network zone of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Zone {
-    Public,
-    Private,
-    LoopbackListener,
-    /// Never allowed: link-local addresses, where clouds serve instance metadata, and addresses that
-    /// are not of a single machine.
-    Reserved,
-}
-
-fn zone(address: IpAddr) -> Zone {
-    match address {
-        IpAddr::V4(address) => zone_of_4(address),
-        IpAddr::V6(address) => zone_of_6(address),
-    }
-}
-
-fn zone_of_4(address: Ipv4Addr) -> Zone {
-    match address.octets() {
-        [127, ..] => Zone::LoopbackListener,
-        [100, 64..=127, ..] => Zone::Private,
-        _ if address.is_private() => Zone::Private,
-        [0 | 224..=255, ..] | [169, 254, ..] | [192, 0, 0, _] | [198, 18 | 19, ..] => {
-            Zone::Reserved
-        }
-        _ => Zone::Public,
-    }
-}
-
-fn zone_of_6(address: Ipv6Addr) -> Zone {
-    let [a, b, c, d, e, f, g, h] = address.segments();
-    let four = |high: u16, low: u16| {
-        let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
-        zone_of_4(Ipv4Addr::new(a, b, c, d))
-    };
-    match [a, b, c, d, e, f] {
-        _ if address.is_loopback() => Zone::LoopbackListener,
-        // IPv4-mapped and NAT64 addresses.
-        [0, 0, 0, 0, 0, 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => four(g, h),
-        [0x2002, ..] => four(b, c),
-        [0, 0, 0, 0, 0, 0] | [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] => Zone::Reserved,
-        [0xfc00..=0xfdff, ..] => Zone::Private,
-        [0xfe80..=0xffff, ..] => Zone::Reserved,
-        _ => Zone::Public,
-    }
-}
-
 fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
@@ -108,7 +60,7 @@ pub(crate) fn host(url: &Url) -> String {
 mod tests {
     use url::Url;
 
-    use super::{Zone, allowed_addresses, check_url, zone};
+    use super::{allowed_addresses, check_url};
 
     /// MCP-090: a public server cannot make the client dial internal addresses.
     #[test]
@@ -132,38 +84,6 @@ mod tests {
         let own = allowed_addresses(&Url::parse("https://mcp.corp/mcp").unwrap(), false);
         assert!(own.allows("mcp.corp", private.parse().unwrap()));
         assert!(!own.allows("sso.corp", private.parse().unwrap()));
-    }
-
-    /// MCP-090: an address belongs to the zone it leads to, in any notation.
-    #[test]
-    fn addresses_are_classified_in_any_notation() {
-        for (address, expected) in [
-            ("93.184.216.34", Zone::Public),
-            ("2606:2800:220:1::1", Zone::Public),
-            ("127.0.0.1", Zone::LoopbackListener),
-            ("127.9.9.9", Zone::LoopbackListener),
-            ("::1", Zone::LoopbackListener),
-            ("::ffff:127.0.0.1", Zone::LoopbackListener),
-            ("10.0.0.9", Zone::Private),
-            ("172.16.0.1", Zone::Private),
-            ("192.168.1.1", Zone::Private),
-            ("100.64.0.1", Zone::Private),
-            ("fd00::1", Zone::Private),
-            ("::ffff:10.0.0.1", Zone::Private),
-            ("64:ff9b::a00:1", Zone::Private),
-            ("2002:a00:1::", Zone::Private),
-            ("169.254.169.254", Zone::Reserved),
-            ("::ffff:169.254.169.254", Zone::Reserved),
-            ("0.0.0.0", Zone::Reserved),
-            ("224.0.0.1", Zone::Reserved),
-            ("255.255.255.255", Zone::Reserved),
-            ("fe80::1", Zone::Reserved),
-            ("ff02::1", Zone::Reserved),
-            ("::", Zone::Reserved),
-            ("2001:0:1::1", Zone::Reserved),
-        ] {
-            assert_eq!(zone(address.parse().unwrap()), expected, "{address}");
-        }
     }
 
     /// MCP-090: only https URLs are used beyond the local machine.

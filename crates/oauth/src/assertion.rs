@@ -19,17 +19,31 @@ use crate::error::OAuthError;
 pub(crate) fn sign(client: &str, audience: &str, key: &str) -> Result<String, OAuthError> {
     let key = Key::read(key)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut unique = [0; 16];
-    getrandom::fill(&mut unique).map_err(|error| OAuthError::Key(error.to_string()))?;
     let header = json!({"alg": key.algorithm(), "typ": "JWT"});
     let claims = json!({
         "iss": client, "sub": client, "aud": audience,
-        "iat": now, "exp": now + LIFETIME, "jti": URL_SAFE_NO_PAD.encode(unique),
+        "iat": now, "exp": now + LIFETIME, "jti": random_id()?,
     });
+    encode(&header, &claims, |message| key.sign(message))
+}
+
+/// Encodes a signed JWT.
+pub(crate) fn encode(
+    header: &Value,
+    claims: &Value,
+    sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, OAuthError>,
+) -> Result<String, OAuthError> {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", part(&header), part(&claims));
-    let signature = key.sign(signed.as_bytes())?;
+    let signed = format!("{}.{}", part(header), part(claims));
+    let signature = sign(signed.as_bytes())?;
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
+
+/// Creates an id of 128 random bits.
+pub(crate) fn random_id() -> Result<String, OAuthError> {
+    let mut unique = [0; 16];
+    getrandom::fill(&mut unique).map_err(|error| OAuthError::Key(error.to_string()))?;
+    Ok(URL_SAFE_NO_PAD.encode(unique))
 }
 
 enum Key {

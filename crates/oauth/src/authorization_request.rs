@@ -72,7 +72,7 @@ fn challenge(verifier: &str) -> String {
 }
 
 /// Creates a URL-safe secret of 256 random bits.
-fn random_text() -> Result<String, OAuthError> {
+pub(crate) fn random_text() -> Result<String, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| OAuthError::Failed(error.to_string()))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

@@ -21,6 +21,10 @@ pub(crate) struct Discovery {
     pub(crate) resource: String,
     /// Scopes that the server asks for; empty if it names none.
     pub(crate) scopes: Vec<String>,
+    /// Set if the server accepts tokens bound to a key.
+    pub(crate) offers_dpop: bool,
+    /// Set if the server accepts no other tokens.
+    pub(crate) requires_dpop: bool,
 }
 
 impl Discovery {
@@ -57,14 +61,31 @@ impl Discovery {
         };
         metadata.check_endpoints()?;
         let document = document.map(|(_, document)| document);
-        let mut scopes = challenge.map(|challenge| challenge.scopes()).unwrap_or_default();
+        let challenge = challenge.unwrap_or_default();
+        let requires_dpop = challenge.requires_dpop
+            || document.as_ref().is_some_and(ResourceMetadata::requires_bound_tokens);
+        let offers_dpop = challenge.offers_dpop
+            || document.as_ref().is_some_and(ResourceMetadata::accepts_bound_tokens);
+        let mut scopes = challenge.scopes();
         if scopes.is_empty() {
             scopes =
                 document.as_ref().map(|document| document.scopes().to_vec()).unwrap_or_default();
         }
         let resource = document.and_then(|document| document.resource);
-        Ok(Self { metadata, resource: resource.unwrap_or_else(|| server.to_string()), scopes })
+        let resource = resource.unwrap_or_else(|| server.to_string());
+        Ok(Self { metadata, resource, scopes, offers_dpop, requires_dpop })
     }
+}
+
+/// Fetches the metadata of an authorization server that the user named.
+pub(crate) async fn find_issuer(
+    issuer: &Url,
+    http: &HttpClient,
+) -> Result<ServerMetadata, OAuthError> {
+    let found = Search { server: issuer, http }.find_server(issuer, Some(issuer)).await?;
+    found.ok_or_else(|| {
+        OAuthError::Failed(redact(&format!("{issuer} publishes no OAuth metadata"), &[]))
+    })
 }
 
 struct Search<'a> {
@@ -78,7 +99,7 @@ impl Search<'_> {
     /// Sends an unauthenticated request to the server, and returns its challenge.
     async fn probe(&self) -> Result<Option<Challenge>, OAuthError> {
         let response = self.http.get(self.server).await?;
-        let header = challenge::bearer_of(response.headers());
+        let header = challenge::join_of(response.headers());
         let header = header.filter(|_| response.status() == StatusCode::UNAUTHORIZED);
         Ok(header.as_deref().and_then(Challenge::parse))
     }

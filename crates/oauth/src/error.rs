@@ -47,6 +47,10 @@ pub enum OAuthError {
     #[error("the key cannot be used: {0}; it must be PKCS #8 in PEM, for ES256 or RS256")]
     Key(String),
 
+    /// The assertion of a workload or an identity provider cannot be had.
+    #[error("the assertion cannot be used: {0}")]
+    Assertion(String),
+
     /// The token file cannot be used.
     #[error("{} {what}", path.display())]
     File {

@@ -2,7 +2,9 @@
 //!
 //! An OAuth 2.1 client as MCP describes it: discovery (RFC 9728, RFC 8414, OpenID Connect), client
 //! registration (RFC 7591) and client ID metadata documents, the authorization code grant with PKCE
-//! (RFC 7636), client credentials by secret or key (RFC 7523), refreshing and revocation (RFC 7009).
+//! (RFC 7636), client credentials by secret or key, assertions of workloads and of an enterprise's
+//! identity provider (RFC 7523, RFC 8693), tokens bound to a key (DPoP, RFC 9449), refreshing and
+//! revocation (RFC 7009).
 //!
 //! - [`Account`]: the login at one server. It gives transports a credential
 //!   ([`Authorizer`](mcp_flow_client::authorizer::Authorizer)), refreshes expired tokens, requests
@@ -29,12 +31,15 @@
 mod account;
 mod address_policy;
 mod assertion;
+mod assertion_grant;
 mod authorization_request;
 mod challenge;
 mod discovery;
+mod dpop;
 mod error;
 mod grant;
 mod http_client;
+mod identity_login;
 mod loopback;
 mod metadata;
 mod registration;
@@ -46,6 +51,8 @@ mod token_store;
 mod user_agent;
 
 pub use account::{Account, LoginSettings};
+pub use assertion_grant::{AssertionGrant, IdentityProvider, TokenSource};
+pub use dpop::DpopPolicy;
 pub use error::OAuthError;
 pub use grant::{ClientIdentity, TokenRequest};
 pub use loopback::LoopbackListener;

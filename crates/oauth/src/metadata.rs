@@ -11,6 +11,8 @@ use crate::resource::at_path;
 #[derive(Default, Deserialize)]
 pub(crate) struct ServerMetadata {
     pub(crate) issuer: Option<String>,
+    /// Empty if no grant of the server needs one.
+    #[serde(default)]
     pub(crate) authorization_endpoint: String,
     pub(crate) token_endpoint: String,
     pub(crate) registration_endpoint: Option<String>,
@@ -22,6 +24,7 @@ pub(crate) struct ServerMetadata {
     pub(crate) revocation_endpoint_auth_methods_supported: Option<Vec<String>>,
     pub(crate) client_id_metadata_document_supported: Option<bool>,
     pub(crate) authorization_response_iss_parameter_supported: Option<bool>,
+    pub(crate) dpop_signing_alg_values_supported: Option<Vec<String>>,
 }
 
 impl ServerMetadata {
@@ -32,6 +35,15 @@ impl ServerMetadata {
             authorization_endpoint: endpoint("/authorize"),
             token_endpoint: endpoint("/token"),
             registration_endpoint: Some(endpoint("/register")),
+            ..Self::default()
+        }
+    }
+
+    /// Describes an authorization server by its token endpoint alone.
+    pub(crate) fn of_token_endpoint(issuer: &str, endpoint: &str) -> Self {
+        Self {
+            issuer: Some(issuer.to_owned()),
+            token_endpoint: endpoint.to_owned(),
             ..Self::default()
         }
     }
@@ -57,7 +69,9 @@ impl ServerMetadata {
 
     /// Checks that all endpoints use https.
     pub(crate) fn check_endpoints(&self) -> Result<(), OAuthError> {
-        address_policy::check_url("the authorization endpoint", &self.authorization_endpoint)?;
+        if !self.authorization_endpoint.is_empty() {
+            address_policy::check_url("the authorization endpoint", &self.authorization_endpoint)?;
+        }
         address_policy::check_url("the token endpoint", &self.token_endpoint)?;
         if let Some(address) = &self.registration_endpoint {
             address_policy::check_url("the registration endpoint", address)?;
@@ -70,7 +84,8 @@ impl ServerMetadata {
         let lacks = |supported: &Option<Vec<String>>, wanted: &str| {
             supported.as_ref().is_some_and(|all| !all.iter().any(|one| one == wanted))
         };
-        if lacks(&self.response_types_supported, "code") {
+        let has_no_page = self.authorization_endpoint.is_empty();
+        if has_no_page || lacks(&self.response_types_supported, "code") {
             let what = "it does not support authorization codes; use client credentials";
             return Err(OAuthError::Refused(what.to_owned()));
         }
@@ -204,7 +219,7 @@ mod tests {
             ("response_types_supported", json!(["code", "token"]), true),
             ("response_types_supported", json!(["token"]), false),
         ] {
-            let mut document = json!({"authorization_endpoint": "", "token_endpoint": ""});
+            let mut document = json!({"authorization_endpoint": "/", "token_endpoint": ""});
             document[member] = value;
             let shown = document.to_string();
             let metadata: ServerMetadata = serde_json::from_value(document).unwrap();

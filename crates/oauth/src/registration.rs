@@ -36,7 +36,7 @@ impl AuthorizationServer {
         if !scopes.is_empty() {
             request["scope"] = scopes.join(" ").into();
         }
-        let answer = self.post(endpoint, "application/json", request.to_string(), None, &[]).await;
+        let answer = self.post_json(endpoint, request.to_string()).await;
         // The parser's error could contain the secret.
         let registered: Registered = serde_json::from_slice(&answer?).map_err(|_| {
             OAuthError::Refused("the registration response has no client id".to_owned())
@@ -45,8 +45,8 @@ impl AuthorizationServer {
             id: registered.client_id,
             // Some servers give public clients an empty secret.
             secret: registered.client_secret.filter(|secret| !secret.is_empty()),
-            key: None,
             redirect: Some(redirect.to_owned()),
+            ..StoredClient::default()
         })
     }
 }

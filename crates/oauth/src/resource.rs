@@ -11,6 +11,8 @@ pub(crate) struct ResourceMetadata {
     authorization_server: Option<String>,
     authorization_servers: Option<Vec<String>>,
     scopes_supported: Option<Vec<String>>,
+    dpop_signing_alg_values_supported: Option<Vec<String>>,
+    dpop_bound_access_tokens_required: Option<bool>,
 }
 
 impl ResourceMetadata {
@@ -30,6 +32,17 @@ impl ResourceMetadata {
     /// Returns the supported scopes.
     pub(crate) fn scopes(&self) -> &[String] {
         self.scopes_supported.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether the server accepts tokens bound to a key for ES256.
+    pub(crate) fn accepts_bound_tokens(&self) -> bool {
+        let algorithms = self.dpop_signing_alg_values_supported.iter().flatten();
+        self.requires_bound_tokens() || algorithms.into_iter().any(|one| one == "ES256")
+    }
+
+    /// Returns whether the server accepts no other tokens.
+    pub(crate) fn requires_bound_tokens(&self) -> bool {
+        self.dpop_bound_access_tokens_required == Some(true)
     }
 
     /// Checks that the document is about this server: otherwise the server could obtain a token for

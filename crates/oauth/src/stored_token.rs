@@ -1,11 +1,14 @@
 //! The stored token of one server: access and refresh token, client and issuer.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_flow_client::authorizer::Credential;
 use serde::{Deserialize, Serialize};
 
+use crate::assertion_grant::AssertionGrant;
+use crate::dpop::{BoundToken, DpopKey};
 use crate::error::OAuthError;
 
 /// A token with the data needed to use and refresh it. Serialized in the token file.
@@ -23,17 +26,23 @@ pub(crate) struct StoredToken {
     /// Set if the authorization server may be in a private network while the server is public.
     #[serde(default)]
     pub(crate) is_private: bool,
+    /// Key that the token is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dpop: Option<DpopKey>,
 }
 
 /// Client that the token was issued to.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredClient {
     pub(crate) id: String,
     pub(crate) secret: Option<String>,
     /// Private key in PEM, in place of a secret.
     pub(crate) key: Option<String>,
-    /// Redirect URI; `None` for client credentials.
+    /// Redirect URI; `None` for grants without a user.
     pub(crate) redirect: Option<String>,
+    /// Assertion with which the client obtains tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) assertion: Option<AssertionGrant>,
 }
 
 impl StoredClient {
@@ -73,14 +82,17 @@ impl StoredToken {
         client: StoredClient,
         issuer: Option<String>,
         requested: Vec<String>,
+        key: Option<&DpopKey>,
         response: &[u8],
     ) -> Result<Self, OAuthError> {
         // The parser's error could contain the token.
         let response: TokenResponse = serde_json::from_slice(response)
             .map_err(|_| OAuthError::Refused("the response is not a token response".to_owned()))?;
-        if !response.token_type.eq_ignore_ascii_case("bearer") {
-            let what = "the token is of another type than Bearer".to_owned();
-            return Err(OAuthError::Refused(what));
+        let is_bound = response.token_type.eq_ignore_ascii_case("dpop");
+        let dpop = key.filter(|_| is_bound).cloned();
+        if dpop.is_none() && !response.token_type.eq_ignore_ascii_case("bearer") {
+            let what = "the token is neither a Bearer token nor bound to this client's key";
+            return Err(OAuthError::Refused(what.to_owned()));
         }
         let is_sendable = !response.access_token.is_empty()
             && response.access_token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -96,6 +108,7 @@ impl StoredToken {
             granted: response.scope.as_deref().map_or_else(|| requested.clone(), scopes),
             requested,
             is_private: false,
+            dpop,
             access: response.access_token,
             refresh: response.refresh_token,
         })
@@ -104,7 +117,11 @@ impl StoredToken {
     /// Reads the response to a refresh of this token.
     pub(crate) fn refreshed(&self, response: &[u8]) -> Result<Self, OAuthError> {
         let (client, issuer) = (self.client.clone(), self.issuer.clone());
-        let refreshed = Self::read(client, issuer, self.granted.clone(), response)?;
+        let (granted, key) = (self.granted.clone(), self.dpop.as_ref());
+        let refreshed = Self::read(client, issuer, granted, key, response)?;
+        if refreshed.dpop != self.dpop {
+            return Err(OAuthError::Refused(NOT_BOUND.to_owned()));
+        }
         Ok(Self {
             requested: self.requested.clone(),
             // RFC 6749, 6: without a new refresh token the old one stays valid.
@@ -124,7 +141,13 @@ impl StoredToken {
     }
 
     pub(crate) fn credential(&self) -> Credential {
-        Credential::bearer(&self.access)
+        match &self.dpop {
+            None => Credential::bearer(&self.access),
+            Some(key) => {
+                let proofs = BoundToken { key: key.clone(), token: self.access.clone() };
+                Credential::bound(&self.access, Arc::new(proofs))
+            }
+        }
     }
 
     /// Returns whether the token has expired or is about to.
@@ -134,11 +157,11 @@ impl StoredToken {
 
     /// Returns whether a new token can be obtained without a user.
     pub(crate) fn can_refresh(&self) -> bool {
-        self.refresh.is_some() || self.is_client_credentials()
+        self.refresh.is_some() || self.is_unattended()
     }
 
-    /// Returns whether the token is from the client credentials grant.
-    pub(crate) fn is_client_credentials(&self) -> bool {
+    /// Returns whether the token is from a grant without a user, which can be repeated.
+    pub(crate) fn is_unattended(&self) -> bool {
         self.client.redirect.is_none()
     }
 
@@ -181,22 +204,25 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+pub(crate) const NOT_BOUND: &str = "it issued a token that is not bound to this client's key \
+                                    (DPoP), although that is required";
+
 /// Seconds before expiry at which a token counts as expired: requests take time, and clocks differ.
 const EXPIRY_MARGIN: u64 = 30;
 
 #[cfg(test)]
 mod tests {
-    use super::{StoredClient, StoredToken};
+    use super::{DpopKey, StoredClient, StoredToken};
 
     fn read(response: &str) -> Result<StoredToken, String> {
         let client = StoredClient {
             id: "me".to_owned(),
             secret: Some("s3cret".to_owned()),
-            key: None,
             redirect: Some("http://127.0.0.1/".to_owned()),
+            ..StoredClient::default()
         };
         let requested = vec!["asked".to_owned()];
-        StoredToken::read(client, None, requested, response.as_bytes())
+        StoredToken::read(client, None, requested, None, response.as_bytes())
             .map_err(|error| error.to_string())
     }
 
@@ -241,5 +267,30 @@ mod tests {
         let forever =
             r#"{"access_token":"t","token_type":"bearer","expires_in":18446744073709551615}"#;
         assert!(!read(forever).unwrap().is_expired());
+    }
+
+    /// A token is bound only if the authorization server says so, and stays bound when it is
+    /// refreshed.
+    #[test]
+    fn bound_tokens_stay_bound() {
+        let key = DpopKey::generate().unwrap();
+        let response = |kind: &str| {
+            format!(r#"{{"access_token":"t0ken","token_type":"{kind}","refresh_token":"r"}}"#)
+        };
+        let read = |kind: &str| {
+            let client = StoredClient::default();
+            StoredToken::read(client, None, Vec::new(), Some(&key), response(kind).as_bytes())
+        };
+        let bound = read("DPoP").unwrap();
+        assert_eq!(bound.credential().header(), "DPoP t0ken");
+        let proof = bound.credential().sign_proof("POST", "https://a.example/mcp").unwrap();
+        assert!(proof.is_some_and(|proof| proof.split('.').count() == 3));
+        let plain = read("Bearer").unwrap();
+        assert_eq!(plain.credential().header(), "Bearer t0ken");
+        assert!(bound.refreshed(response("dpop").as_bytes()).unwrap().dpop.is_some());
+        assert!(bound.refreshed(response("Bearer").as_bytes()).is_err());
+        let stored: StoredToken =
+            serde_json::from_str(&serde_json::to_string(&bound).unwrap()).unwrap();
+        assert_eq!(stored, bound);
     }
 }

@@ -3,12 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hyper::Request;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use hyper::{Request, Response};
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use crate::assertion;
+use crate::dpop::DpopKey;
 use crate::error::{OAuthError, redact};
 use crate::grant::AuthorizationServer;
 use crate::stored_token::StoredClient;
@@ -80,7 +81,17 @@ impl AuthorizationServer {
         let methods = self.metadata.token_endpoint_auth_methods_supported.as_deref();
         let method = SecretMethod::pick(methods, preferred);
         let fields = [fields, &[("resource", &self.resource)]].concat();
-        self.post_form(&self.metadata.token_endpoint, client, method, &fields, secrets).await
+        let endpoint = &self.metadata.token_endpoint;
+        let key = self.dpop.as_ref();
+        match self.post_form(endpoint, client, method, &fields, secrets, key).await {
+            // The response has brought the nonce that the proof lacked.
+            Err(RequestError::Rejected { code, .. })
+                if key.is_some() && code == "use_dpop_nonce" =>
+            {
+                self.post_form(endpoint, client, method, &fields, secrets, key).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// Requests the revocation of a token.
@@ -94,7 +105,7 @@ impl AuthorizationServer {
         let methods = self.metadata.revocation_endpoint_auth_methods_supported.as_deref();
         let methods = methods.or(self.metadata.token_endpoint_auth_methods_supported.as_deref());
         let method = SecretMethod::pick(methods, SecretMethod::Basic);
-        self.post_form(endpoint, client, method, fields, secrets).await
+        self.post_form(endpoint, client, method, fields, secrets, None).await
     }
 
     /// Posts a form as an authenticated client.
@@ -105,12 +116,24 @@ impl AuthorizationServer {
         method: SecretMethod,
         fields: &[(&str, &str)],
         secrets: &[&str],
+        key: Option<&DpopKey>,
     ) -> Result<Bytes, RequestError> {
         let form = self.authenticate(client, method, fields).map_err(RequestError::Unsent)?;
         let secrets: Vec<_> =
             secrets.iter().copied().chain(client.secrets()).chain([form.proof.as_str()]).collect();
-        let kind = "application/x-www-form-urlencoded";
-        self.post(endpoint, kind, form.body, form.authorization, &secrets).await
+        let proof = key.map(|key| key.sign("POST", endpoint, None)).transpose();
+        let proof = proof.map_err(RequestError::Unsent)?;
+        let headers = [
+            (CONTENT_TYPE, Some("application/x-www-form-urlencoded".to_owned())),
+            (AUTHORIZATION, form.authorization.clone()),
+            (HeaderName::from_static("dpop"), proof),
+        ];
+        let response = self.send(endpoint, headers, form.body, &secrets).await?;
+        let nonce = response.headers().get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
+        if let (Some(key), Some(nonce)) = (key, nonce) {
+            key.set_nonce(endpoint, nonce);
+        }
+        read_body(response, &secrets)
     }
 
     /// Builds a form with client authentication. Fields without a value are left out.
@@ -132,7 +155,9 @@ impl AuthorizationServer {
                 authorization = Some(format!("Basic {proof}"));
             }
             (key, secret, _) => {
-                form.append_pair("client_id", &client.id);
+                if !client.id.is_empty() {
+                    form.append_pair("client_id", &client.id);
+                }
                 if let Some(key) = key {
                     proof = assertion::sign(&client.id, self.audience(), key)?;
                     form.append_pair("client_assertion_type", ASSERTION);
@@ -145,40 +170,52 @@ impl AuthorizationServer {
         Ok(Form { body: form.finish(), authorization, proof })
     }
 
-    /// Posts to an endpoint, and returns the body of a successful response.
-    pub(crate) async fn post(
+    /// Posts JSON to an endpoint, and returns the body of a successful response.
+    pub(crate) async fn post_json(
         &self,
         endpoint: &str,
-        content_type: &str,
         body: String,
-        authorization: Option<String>,
-        secrets: &[&str],
     ) -> Result<Bytes, RequestError> {
+        let headers = [(CONTENT_TYPE, Some("application/json".to_owned()))];
+        read_body(self.send(endpoint, headers, body, &[]).await?, &[])
+    }
+
+    /// Posts to an endpoint. Headers without a value are left out.
+    async fn send(
+        &self,
+        endpoint: &str,
+        headers: impl IntoIterator<Item = (HeaderName, Option<String>)>,
+        body: String,
+        secrets: &[&str],
+    ) -> Result<Response<Bytes>, RequestError> {
         let unanswered = |what: String| RequestError::Unanswered(redact(&what, secrets));
-        let mut request = Request::post(endpoint)
-            .header(CONTENT_TYPE, content_type)
-            .header(ACCEPT, "application/json");
-        if let Some(authorization) = authorization {
-            request = request.header(AUTHORIZATION, authorization);
+        let mut request = Request::post(endpoint).header(ACCEPT, "application/json");
+        for (name, value) in headers {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
         }
         let request =
             request.body(Bytes::from(body)).map_err(|error| unanswered(error.to_string()))?;
-        let answer = self.http.send(request).await;
-        let answer = answer.map_err(|error| unanswered(error.to_string()))?;
-        if answer.status().is_success() {
-            return Ok(answer.into_body());
-        }
-        let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-        let member = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
-        let code = member("error").to_owned();
-        let what = format!("{} {code} {}", answer.status(), member("error_description"));
-        Err(RequestError::Rejected { code, what: redact(what.trim(), secrets) })
+        self.http.send(request).await.map_err(|error| unanswered(error.to_string()))
     }
 
     /// Returns the audience of signatures: the issuer, if it has a name.
     fn audience(&self) -> &str {
         self.metadata.issuer.as_deref().unwrap_or(&self.metadata.token_endpoint)
     }
+}
+
+/// Returns the body of a successful response, or the error in it.
+fn read_body(response: Response<Bytes>, secrets: &[&str]) -> Result<Bytes, RequestError> {
+    if response.status().is_success() {
+        return Ok(response.into_body());
+    }
+    let said: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+    let member = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+    let code = member("error").to_owned();
+    let what = format!("{} {code} {}", response.status(), member("error_description"));
+    Err(RequestError::Rejected { code, what: redact(what.trim(), secrets) })
 }
 
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

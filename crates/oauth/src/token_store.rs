@@ -192,9 +192,9 @@ mod tests {
     use crate::stored_token::{StoredClient, StoredToken};
 
     fn stored(token: &str) -> StoredToken {
-        let client = StoredClient { id: "me".to_owned(), secret: None, key: None, redirect: None };
+        let client = StoredClient { id: "me".to_owned(), ..StoredClient::default() };
         let answer = format!(r#"{{"access_token":"{token}","token_type":"bearer"}}"#);
-        StoredToken::read(client, None, Vec::new(), answer.as_bytes()).unwrap()
+        StoredToken::read(client, None, Vec::new(), None, answer.as_bytes()).unwrap()
     }
 
     /// MCP-090: the file is private to its owner and holds one token per server.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod account;
+mod assertions;
 mod discovery;
+mod dpop;
 mod hostile;
 mod support;

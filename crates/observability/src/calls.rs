@@ -22,8 +22,8 @@ impl Observer for CallLog {
 
     fn observe(&self, exchange: &Observed<'_>) {
         let request = exchange.id.to_string();
-        let request = prefix(&request, LONGEST);
-        let trace = exchange.trace.map(|trace| trace.parent.trace());
+        let request = prefix(&request, MAX_LENGTH);
+        let trace = exchange.trace.and_then(|trace| trace.parent).map(|parent| parent.trace());
         #[expect(clippy::cast_precision_loss, reason = "nothing takes centuries")]
         let ms = exchange.time.as_micros() as f64 / 1000.0;
         tracing::info!(
@@ -31,7 +31,7 @@ impl Observer for CallLog {
             request,
             connection = exchange.connection.number,
             transport = exchange.connection.transport,
-            principal = prefix(exchange.principal.name(), LONGEST),
+            principal = prefix(exchange.principal.name(), MAX_LENGTH),
             method = exchange.known.unwrap_or("other"),
             tool = exchange.tool,
             outcome = exchange.outcome_name(),
@@ -58,4 +58,4 @@ const TARGET: &str = "mcp_flow::call";
 
 /// Longest id or name in a log line, in characters: clients choose ids, and issuers the names of
 /// principals.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::frame::{Line, LineDecoder};
-use mcp_flow_server::connection::Moment;
+use mcp_flow_server::connection::SendPosition;
 use mcp_flow_server::{Connection, ConnectionEnd, Segment};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -92,11 +92,11 @@ async fn write_remaining(
 /// Passes on the complete lines, and at the end of input the last one too. Returns `false` on an
 /// HTTP request: a web page could put messages behind its headers and act as the local user.
 ///
-/// `began` is the moment at which the first bytes of an incomplete line arrived.
+/// `began` is the send position when the first bytes of an incomplete line arrived.
 fn receive_lines(
     connection: &Connection,
     decoder: &mut LineDecoder,
-    began: &mut Option<Moment>,
+    began: &mut Option<SendPosition>,
     at_end: bool,
 ) -> bool {
     while let Some(line) = decoder.next_line() {
@@ -112,7 +112,7 @@ fn receive_lines(
         receive_line(connection, &line, began.take());
     }
     if began.is_none() && decoder.pending() > 0 {
-        *began = Some(connection.moment());
+        *began = Some(connection.send_position());
     }
     true
 }
@@ -123,10 +123,10 @@ fn is_http_request(line: &Line<'_>) -> bool {
     frame.trim_ascii_end().last_chunk::<9>().is_some_and(|end| end.starts_with(b" HTTP/"))
 }
 
-fn receive_line(connection: &Connection, line: &Line<'_>, began: Option<Moment>) {
+fn receive_line(connection: &Connection, line: &Line<'_>, began: Option<SendPosition>) {
     match line {
         Line::Frame(frame) => {
-            connection.receive_since(frame, began.unwrap_or_else(|| connection.moment()));
+            connection.receive_since(frame, began.unwrap_or_else(|| connection.send_position()));
         }
         Line::TooLong => {
             let limit = connection.limits().frame;

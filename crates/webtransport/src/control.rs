@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use mcp_flow_proto::error::{ENCODING_MISMATCH, PARSE_ERROR};
 use mcp_flow_proto::webtransport::{FrameDecoder, TooLong, write_frame};
-use mcp_flow_proto::{Encoding, Incoming, Message, RequestId, RpcError, method};
+use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Message, RequestId, RpcError, method};
 use mcp_flow_server::Connection;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -233,31 +233,25 @@ impl Control {
 /// Decodes a frame and passes it to the connection, or rejects it if it is in the wrong encoding
 /// (WT-033, WT-037). Returns whether it is a request other than a ping.
 fn receive_frame(connection: &Connection, frame: &[u8]) -> bool {
-    let Some(opened) = connection.open_frame(frame) else { return false };
-    let (frame, encoding) = (opened.message(), connection.encoding());
-    let invalid = match Incoming::decode(frame, encoding) {
-        Ok(incoming) => {
-            let is_request = matches!(&incoming, Incoming::Message(Message::Request(request))
-                if request.method != method::PING);
-            connection.receive_decoded(incoming, &opened);
-            return is_request;
-        }
-        Err(invalid) => invalid,
-    };
+    let encoding = connection.encoding();
+    let explain = |message, invalid| explain_encoding(message, encoding, invalid);
+    let Some(frame) = connection.decode_frame(frame, explain) else { return false };
+    let is_request = matches!(frame.incoming(), Incoming::Message(Message::Request(request))
+        if request.method != method::PING);
+    connection.receive_decoded(frame).is_ok() && is_request
+}
+
+/// Replaces the error of an invalid message by one about its encoding, if it is a message in the
+/// other one.
+fn explain_encoding(message: &[u8], expected: Encoding, invalid: InvalidMessage) -> InvalidMessage {
     let is_other_encoding =
-        invalid.error.name() == PARSE_ERROR.name && begins_message(frame, encoding.other());
-    let (id, error) = match Incoming::decode(frame, encoding.other()) {
-        Ok(incoming) if is_other_encoding => (request_id(&incoming), mismatch(encoding)),
-        Err(other) if is_other_encoding && other.error.name() != PARSE_ERROR.name => {
-            (other.id, mismatch(encoding))
-        }
-        _ => (invalid.id, invalid.error),
+        invalid.error.name() == PARSE_ERROR.name && begins_message(message, expected.other());
+    let id = match Incoming::decode(message, expected.other()) {
+        Ok(incoming) if is_other_encoding => request_id(&incoming),
+        Err(other) if is_other_encoding && other.error.name() != PARSE_ERROR.name => other.id,
+        _ => return invalid,
     };
-    match id {
-        Some(id) => connection.reject_request(&id, error),
-        None => connection.reject(error),
-    }
-    false
+    InvalidMessage { id, error: mismatch(expected) }
 }
 
 fn request_id(incoming: &Incoming<'_>) -> Option<RequestId> {

@@ -137,7 +137,7 @@ impl SessionDatagrams {
                 added.await;
                 continue;
             }
-            if self.session.connection().datagram_send_buffer_space() >= 2 * Datagram::LONGEST {
+            if self.session.connection().datagram_send_buffer_space() >= 2 * Datagram::MAX_LENGTH {
                 return;
             }
             sleep(BUFFER_POLL).await;
@@ -181,7 +181,7 @@ impl Datagrams for SessionDatagrams {
             None => 0,
             Some(id) => request_number(id).ok_or(DatagramError)?,
         };
-        let longest = self.session.max_datagram_size().min(Datagram::LONGEST);
+        let longest = self.session.max_datagram_size().min(Datagram::MAX_LENGTH);
         if !self.are_enabled || payload.len() + Datagram::HEADER > longest {
             return Err(DatagramError);
         }

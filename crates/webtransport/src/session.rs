@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::webtransport::{PATH, ServerTransport, negotiate_encoding};
 use mcp_flow_proto::{Params, RpcError};
-use mcp_flow_server::access::AccessDenied;
+use mcp_flow_server::access::{AccessDenied, Credentials};
 use mcp_flow_server::negotiation::{Agreement, Negotiation};
 use mcp_flow_server::{ConnectionInfo, Principal};
 use serde_json::json;
@@ -69,15 +69,24 @@ async fn authenticate(
         |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let status = |denied| match denied {
         AccessDenied::Forbidden(_) | AccessDenied::Insufficient(..) => StatusCode::FORBIDDEN,
-        AccessDenied::Unauthorized(..) => StatusCode::UNAUTHORIZED,
+        AccessDenied::Unauthorized(..) | AccessDenied::InvalidProof(..) => StatusCode::UNAUTHORIZED,
         AccessDenied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let host = request.url.authority();
     service.access.check_origin(Some(host), header("origin")).map_err(status)?;
     // Of two headers, an intermediary may have checked the other one.
-    let is_duplicate = request.headers.get_all("authorization").iter().nth(1).is_some();
-    let authorization = if is_duplicate { Some("") } else { header("authorization") };
-    service.access.authenticate(authorization).await.map_err(status)
+    let single = |name: &str| {
+        let is_duplicate = request.headers.get_all(name).iter().nth(1).is_some();
+        if is_duplicate { Some("") } else { header(name) }
+    };
+    let credentials = Credentials {
+        authorization: single("authorization"),
+        proof: single("dpop"),
+        method: "CONNECT",
+        url: &|| Some(format!("https://{host}{PATH}")),
+    };
+    let caller = service.access.authenticate(&credentials).await.map_err(status)?;
+    Ok(caller.principal)
 }
 
 /// Responds with a status and waits until the client has it, because closing the connection would

@@ -72,21 +72,21 @@ impl Metrics {
         ] {
             text.single(name, Counter, help, count.load(Ordering::Relaxed));
         }
-        let name = "mcp_flow_http_answers_total";
-        text.metric(name, Counter, "Answers by class of status");
+        let name = "mcp_flow_http_responses_total";
+        text.metric(name, Counter, "HTTP responses by status class");
         for (class, count) in self.responses.iter().enumerate().skip(1) {
             let class = format!("{class}xx");
             text.sample(name, &[("class", &class)], count.load(Ordering::Relaxed));
         }
-        let name = "mcp_flow_http_refusals_total";
-        text.metric(name, Counter, "Rejected requests by status");
+        let name = "mcp_flow_http_rejections_total";
+        text.metric(name, Counter, "Rejected HTTP requests by status");
         for (status, count) in REJECTIONS.iter().zip(&self.rejections) {
             let status = status.to_string();
             text.sample(name, &[("status", &status)], count.load(Ordering::Relaxed));
         }
-        text.metric("mcp_flow_sessions", Gauge, "Open sessions by kind");
+        text.metric("mcp_flow_transport_sessions", Gauge, "Open transport sessions by kind");
         for (kind, count) in sessions {
-            text.sample("mcp_flow_sessions", &[("kind", kind)], count);
+            text.sample("mcp_flow_transport_sessions", &[("kind", kind)], count);
         }
         text.finish()
     }

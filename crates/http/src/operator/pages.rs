@@ -18,8 +18,8 @@ pub trait StaticPages: fmt::Debug + Send + Sync + 'static {
     /// Returns the page at a path, if there is one. It takes precedence over the transports.
     fn find(&self, path: &str) -> Option<Page>;
 
-    /// Returns the Content-Security-Policy of HTML pages.
-    fn policy(&self) -> &str;
+    /// Returns the Content-Security-Policy of the HTML page at a path.
+    fn policy(&self, path: &str) -> &str;
 }
 
 /// One page, or an asset of one.
@@ -89,7 +89,7 @@ pub(crate) fn serve(
     }
     // The policy of a script is that of the page that loads it.
     if page.kind.starts_with("text/html")
-        && let Ok(policy) = HeaderValue::from_str(pages.policy())
+        && let Ok(policy) = HeaderValue::from_str(pages.policy(path))
     {
         added.insert(CONTENT_SECURITY_POLICY, policy);
     }
@@ -128,7 +128,7 @@ mod tests {
             (path == "/one").then(|| page.zipped(Bytes::from_static(b"zip")))
         }
 
-        fn policy(&self) -> &'static str {
+        fn policy(&self, _: &str) -> &'static str {
             "default-src 'none'"
         }
     }

@@ -71,6 +71,14 @@ impl EventLog {
         Arc::new(Self { number, budget, state, written: Notify::new(), read: Notify::new() })
     }
 
+    /// Creates a log whose events have greater numbers than this, as the continuation of one that
+    /// another node has begun.
+    pub(crate) fn starting_after(last: u64, number: u64, budget: Arc<Budget>) -> Arc<Self> {
+        let log = Self::new(number, budget);
+        log.state.lock().last = last;
+        log
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

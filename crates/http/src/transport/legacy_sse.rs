@@ -11,8 +11,11 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::{Connection, Principal};
 
-use super::sessions::{TransportSession, new_id};
+use super::sessions::TransportSession;
 use super::{posted, sse};
+use crate::cluster::credential::ForwardedRequest;
+use crate::cluster::new_node_id;
+use crate::cluster::relay::{self, RelayedRequest};
 use crate::limits::request_body;
 use crate::response::{HttpResponse, busy, empty, events, method_not_allowed, rejection};
 use crate::service::{Service, not_found};
@@ -75,11 +78,11 @@ fn open(
     request: &Request<RequestBody>,
     principal: Principal,
 ) -> HttpResponse {
-    let connection = match service.connect("sse", principal, request.headers()) {
+    let connection = match service.connect("sse", None, principal, request.headers()) {
         Ok(connection) => connection,
         Err(rejection) => return rejection,
     };
-    let id = new_id();
+    let id = new_node_id(service.cluster.as_deref());
     let own = request.uri().path().strip_suffix(STREAM).unwrap_or_default();
     let seen = format!("{}{own}", forwarded_prefix(request.headers()));
     let endpoint = format!("{seen}{MESSAGES}?sessionId={id}");
@@ -149,6 +152,18 @@ async fn post(
     request: Request<RequestBody>,
     principal: &Principal,
 ) -> HttpResponse {
+    if let Some(id) = session_id(request.uri())
+        && let Some((cluster, node)) = service.node_of(id, request.headers())
+    {
+        let (head, body) = request.into_parts();
+        let (frame, _held) = match request_body::read(service, body).await {
+            Ok(frame) => frame,
+            Err(rejection) => return rejection,
+        };
+        let forwarded = RelayedRequest::new(&head, &frame, principal);
+        let forwarded = relay::forward(cluster, node, forwarded).await;
+        return forwarded.unwrap_or_else(|_| unknown_session());
+    }
     let session = match find(service, request.uri(), principal) {
         Ok(session) => session,
         Err(rejection) => {
@@ -156,26 +171,25 @@ async fn post(
             return rejection;
         }
     };
+    let forwarded = request.extensions().get::<ForwardedRequest>().cloned();
     let (frame, _held) = match request_body::read(service, request.into_body()).await {
         Ok(frame) => frame,
         Err(rejection) => return rejection,
     };
-    let opened = match posted::verify_frame(&service.server, &frame) {
-        Ok(opened) => opened,
-        Err(rejection) => return rejection,
-    };
-    if let Err(error) = session.connection.join(&opened) {
-        return rejection(StatusCode::FORBIDDEN, &error);
+    if let Some(rejection) = forwarded.and_then(|forwarded| forwarded.reject_other_body(&frame)) {
+        return rejection;
     }
-    let incoming = match posted::decode(&opened) {
-        Ok(incoming) => incoming,
+    let frame = match posted::decode(&service.server, &frame) {
+        Ok(frame) => frame,
         Err(rejection) => return rejection,
     };
     if !session.connection.accepts_input() {
         return busy(&RpcError::invalid_request("replies are not being read; read the stream"));
     }
-    session.connection.receive_decoded(incoming, &opened);
-    empty(StatusCode::ACCEPTED)
+    match session.connection.receive_decoded(frame) {
+        Ok(()) => empty(StatusCode::ACCEPTED),
+        Err(error) => rejection(StatusCode::FORBIDDEN, &error),
+    }
 }
 
 /// Returns the session that the URL names.
@@ -185,20 +199,29 @@ fn find(
     principal: &Principal,
 ) -> Result<Arc<LegacySession>, HttpResponse> {
     let prefix = uri.path().strip_suffix(MESSAGES).unwrap_or_default();
-    let query = uri.query().unwrap_or_default();
-    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
-    let id = id.filter(|id| !id.is_empty());
+    let id = session_id(uri);
     let session = id.and_then(|id| service.legacy_sessions.find(id, principal));
-    let error = match session {
-        Some(session) if session.is_under(prefix) => return Ok(session),
-        _ if !prefix.is_empty() => return Err(not_found(uri.path())),
+    match session {
+        Some(session) if session.is_under(prefix) => Ok(session),
+        _ if !prefix.is_empty() => Err(not_found(uri.path())),
         _ if id.is_none() => {
             let error = "the address lacks ?sessionId=; post to the one the endpoint event gave";
-            return Err(rejection(StatusCode::BAD_REQUEST, &RpcError::invalid_request(error)));
+            Err(rejection(StatusCode::BAD_REQUEST, &RpcError::invalid_request(error)))
         }
-        _ => RpcError::invalid_request("no such session; open /sse to begin one"),
-    };
-    Err(rejection(StatusCode::NOT_FOUND, &error))
+        _ => Err(unknown_session()),
+    }
+}
+
+/// Returns the id of the session that the URL names.
+fn session_id(uri: &Uri) -> Option<&str> {
+    let query = uri.query().unwrap_or_default();
+    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+    id.filter(|id| !id.is_empty())
+}
+
+fn unknown_session() -> HttpResponse {
+    let error = RpcError::invalid_request("no such session; open /sse to begin one");
+    rejection(StatusCode::NOT_FOUND, &error)
 }
 
 const STREAM: &str = "/sse";

@@ -1,30 +1,33 @@
-//! Frames posted over HTTP: verifies signatures and decodes messages, or builds the rejection.
+//! Frames posted over HTTP: decodes them, or builds the rejection.
 
 use hyper::StatusCode;
-use mcp_flow_proto::{Encoding, Incoming, Message, Revision};
-use mcp_flow_server::{OpenedFrame, Server};
+use mcp_flow_proto::Revision;
+use mcp_flow_proto::error::SIGNATURE_REFUSED;
+use mcp_flow_server::Server;
+use mcp_flow_server::connection::{DecodedFrame, ReplySigner};
 
-use crate::response::{HttpResponse, rejection_of};
+use crate::response::{HttpResponse, ResponseBody, rejection_of};
 
-/// Verifies the signature of a frame, if the server requires one. The rejection is 403 (MCP-073) and
-/// carries the request's id, so that an unsigned client gets it as the reply to its request.
-pub(crate) fn verify_frame<'a>(
+/// Verifies and decodes a frame. The rejection is 403 if its signature is invalid (MCP-073), 400 if
+/// it is no message.
+pub(crate) fn decode<'a>(
     server: &Server,
     frame: &'a [u8],
-) -> Result<OpenedFrame<'a>, HttpResponse> {
-    server.open_frame(frame).map_err(|error| {
-        let id = match Incoming::decode(frame, Encoding::Json) {
-            Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
-            _ => None,
+) -> Result<DecodedFrame<'a>, HttpResponse> {
+    server.decode_frame(frame).map_err(|rejected| {
+        let status = match rejected.error.name() == SIGNATURE_REFUSED.name {
+            true => StatusCode::FORBIDDEN,
+            false => StatusCode::BAD_REQUEST,
         };
-        rejection_of(StatusCode::FORBIDDEN, id.as_ref(), &error, Revision::BASE)
+        let response = rejection_of(status, rejected.id.as_ref(), &rejected.error, Revision::BASE);
+        sign(response, rejected.signer.as_ref())
     })
 }
 
-/// Decodes the messages of a verified frame. The rejection is 400.
-pub(crate) fn decode<'a>(opened: &'a OpenedFrame<'_>) -> Result<Incoming<'a>, HttpResponse> {
-    Incoming::decode(opened.message(), Encoding::Json).map_err(|unreadable| {
-        let id = unreadable.id.as_ref();
-        rejection_of(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE)
-    })
+/// Signs a response that no connection has signed, if messages are signed.
+pub(crate) fn sign(mut response: HttpResponse, signer: Option<&ReplySigner>) -> HttpResponse {
+    if let (Some(signer), ResponseBody::Whole(Some(body))) = (signer, response.body_mut()) {
+        *body = signer.sign(std::mem::take(body).into()).into();
+    }
+    response
 }

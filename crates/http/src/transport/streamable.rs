@@ -2,23 +2,28 @@
 //!
 //! `handshake` serves the sessions of 2025-03-26 to 2025-11-25, `stateless` the self-contained
 //! requests of 2026-07-28. `headers` checks the headers of both, `mirrored_headers` those that must
-//! repeat the body.
+//! repeat the body. `location` finds sessions among the nodes of a cluster.
 
 mod handshake;
 mod headers;
+mod location;
 mod mirrored_headers;
 mod stateless;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::body::Incoming as RequestBody;
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::{Incoming, Message, Revision, RpcError};
-use mcp_flow_server::{OpenedFrame, Principal};
+use mcp_flow_server::Principal;
+use mcp_flow_server::connection::DecodedFrame;
 
 use super::posted;
+use crate::cluster::credential::ForwardedRequest;
 use crate::limits::request_body::{self, discard};
-use crate::response::{HttpResponse, ResponseBody, method_not_allowed, rejection, rejection_of};
+use crate::response::{HttpResponse, method_not_allowed, rejection, rejection_of};
 use crate::service::Service;
 
 /// Handles a request to `/mcp`.
@@ -39,8 +44,14 @@ pub(crate) async fn handle(
         (&Method::GET | &Method::DELETE, Some(Ok(version))) if version.is_stateless() => {
             method_not_allowed("POST")
         }
-        (&Method::GET, _) => handshake::listen(service, request.headers(), &principal),
-        (&Method::DELETE, _) => handshake::end(service, request.headers(), &principal),
+        (&Method::GET | &Method::DELETE, _) => {
+            let (head, body) = request.into_parts();
+            discard(service, body);
+            return match head.method {
+                Method::GET => handshake::listen(service, &head, &principal).await,
+                _ => handshake::end(service, &head, &principal).await,
+            };
+        }
         _ => method_not_allowed("GET, POST, DELETE"),
     };
     discard(service, request.into_body());
@@ -61,42 +72,41 @@ async fn post(
         Ok(frame) => frame,
         Err(rejection) => return rejection,
     };
-    let opened = match posted::verify_frame(&service.server, &frame) {
-        Ok(opened) => opened,
+    if let Some(forwarded) = head.extensions.get::<ForwardedRequest>()
+        && let Some(rejection) = forwarded.reject_other_body(&frame)
+    {
+        return rejection;
+    }
+    let decoded = match posted::decode(&service.server, &frame) {
+        Ok(decoded) => decoded,
         Err(rejection) => return rejection,
     };
-    let mut response = dispatch(service, &head.headers, &opened, principal).await;
+    let signer = decoded.signer();
+    let response = dispatch(service, &head, &frame, decoded, principal).await;
     // Connections sign their own output; rejections before there is one are signed here.
-    if let (Some(_), ResponseBody::Whole(Some(body))) =
-        (service.server.signing(), response.body_mut())
-    {
-        let signed = opened.sign(service.server.signing(), std::mem::take(body).into());
-        *body = signed.into();
-    }
-    response
+    posted::sign(response, signer.as_ref())
 }
 
-/// Decodes a verified POST and passes it to the era it belongs to.
+/// Passes a decoded POST to the era it belongs to.
 async fn dispatch(
     service: &Arc<Service>,
-    headers: &HeaderMap,
-    opened: &OpenedFrame<'_>,
+    head: &Parts,
+    body: &Bytes,
+    frame: DecodedFrame<'_>,
     principal: Principal,
 ) -> HttpResponse {
-    let incoming = match posted::decode(opened) {
-        Ok(incoming) => incoming,
-        Err(rejection) => return rejection,
-    };
+    let headers = &head.headers;
+    let incoming = frame.incoming();
     let serves_stateless = service.server.versions().serves_statelessly();
     let version = match headers::version(headers) {
-        Some(Err(name)) => return unsupported_version(service, Some(&incoming), &name),
+        Some(Err(name)) => return unsupported_version(service, Some(incoming), &name),
         Some(Ok(version)) if version.is_stateless() && !serves_stateless => {
-            return unsupported_version(service, Some(&incoming), version.name());
+            return unsupported_version(service, Some(incoming), version.name());
         }
         Some(Ok(version)) => Some(version),
         None => None,
     };
-    let is_stateless = match &incoming {
+    let is_stateless = match incoming {
         Incoming::Message(Message::Request(request)) => {
             version.is_some_and(Revision::is_stateless)
                 || request.is_stateless() && serves_stateless
@@ -105,9 +115,10 @@ async fn dispatch(
         Incoming::Batch(_) => false,
     };
     if is_stateless {
-        stateless::handle_post(service, headers, incoming, opened, principal).await
+        stateless::handle_post(service, headers, frame, principal).await
     } else {
-        handshake::handle_post(service, headers, incoming, opened, principal).await
+        let posted = handshake::Posted { head, body };
+        handshake::handle_post(service, &posted, frame, principal).await
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn upgrade(
     };
     let accept = derive_accept_key(key.as_bytes());
     let offers_mcp = has_token(headers, SEC_WEBSOCKET_PROTOCOL, "mcp");
-    let connection = match service.connect("websocket", principal, headers) {
+    let connection = match service.connect("websocket", None, principal, headers) {
         Ok(connection) => connection,
         Err(rejection) => return rejection,
     };

@@ -16,6 +16,8 @@ pub(crate) struct Received {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) authorization: Option<String>,
+    /// DPoP proof.
+    pub(crate) proof: Option<String>,
     pub(crate) body: String,
 }
 
@@ -297,6 +299,7 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Received> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
             "authorization" => request.authorization = Some(value.trim().to_owned()),
+            "dpop" => request.proof = Some(value.trim().to_owned()),
             _ => {}
         }
     }

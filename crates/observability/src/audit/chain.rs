@@ -125,7 +125,7 @@ pub(super) fn unhex(text: &str) -> Option<Hash> {
 pub(super) const BEGINNING: Hash = [0; 32];
 
 /// Longer than any line written: names have at most 256 bytes, each up to six in JSON.
-pub(super) const LONGEST_LINE: usize = 16 * 1024;
+pub(super) const MAX_LINE_LENGTH: usize = 16 * 1024;
 
 const HASH: &[u8] = b",\"hash\":\"";
 

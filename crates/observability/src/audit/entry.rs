@@ -55,7 +55,7 @@ impl Call {
     pub(super) fn new(exchange: &Observed<'_>) -> Self {
         Self {
             at: SystemTime::now(),
-            principal: prefix_bytes(exchange.principal.name(), LONGEST_NAME).into(),
+            principal: prefix_bytes(exchange.principal.name(), MAX_NAME_LENGTH).into(),
             transport: exchange.connection.transport,
             connection: exchange.connection.number,
             method: exchange.method.into(),
@@ -108,4 +108,4 @@ pub(super) fn written(time: SystemTime) -> String {
 }
 
 /// Longest principal name recorded, in bytes.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LENGTH: usize = 256;

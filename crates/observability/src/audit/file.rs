@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use mcp_flow_seal::KeyRing;
 
 use super::AuditError;
-use super::chain::{BEGINNING, Chain, Hash, LONGEST_LINE, Link, hex, sha256};
+use super::chain::{BEGINNING, Chain, Hash, Link, MAX_LINE_LENGTH, hex, sha256};
 use super::entry::Entry;
 
 /// An open file and the chain that ends in it.
@@ -169,4 +169,4 @@ fn failed(path: &Path, error: io::Error) -> AuditError {
 }
 
 /// Room for a few of the longest lines.
-const WINDOW: u64 = 4 * LONGEST_LINE as u64;
+const WINDOW: u64 = 4 * MAX_LINE_LENGTH as u64;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mcp_flow_seal::KeyRing;
 
-use super::chain::{BEGINNING, Hash, LONGEST_LINE, Link, hex, sha256, unhex};
+use super::chain::{BEGINNING, Hash, Link, MAX_LINE_LENGTH, hex, sha256, unhex};
 
 /// Verifies one log, in one file or in several that follow each other, from start to end.
 ///
@@ -149,7 +149,7 @@ impl ChainReader<'_> {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let limit = LONGEST_LINE as u64 + 1;
+            let limit = MAX_LINE_LENGTH as u64 + 1;
             let read = io::Read::take(&mut reader, limit).read_until(b'\n', &mut line);
             if read.map_err(failed)? == 0 {
                 break;
@@ -163,7 +163,7 @@ impl ChainReader<'_> {
                 }
                 bytes.extend_from_slice(&line);
                 // More than a killed process can leave.
-                if bytes.len() > 4 * LONGEST_LINE {
+                if bytes.len() > 4 * MAX_LINE_LENGTH {
                     return Err(broken(*first, ChainError::Changed));
                 }
                 continue;

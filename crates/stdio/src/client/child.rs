@@ -129,7 +129,8 @@ impl Connector for Program {
             };
             let stderr_tail = StderrTail::default();
             let reader = child.stderr.take().map(|stderr| stderr_tail.spawn_reader(stderr));
-            let child = ChildProcess { child, stderr_tail, reader };
+            let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            let child = ChildProcess { child, group, stderr_tail, reader };
             Ok(spawn_io_task("stdio", stdout, stdin, inbox, Some(child)))
         })
     }
@@ -138,6 +139,8 @@ impl Connector for Program {
 /// The child process of a connection.
 pub(crate) struct ChildProcess {
     child: Child,
+    /// Its process group.
+    group: Option<Pid>,
     stderr_tail: StderrTail,
     reader: Option<JoinHandle<()>>,
 }
@@ -152,6 +155,11 @@ impl ChildProcess {
                 self.send(signal);
                 status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
             }
+        }
+        // Processes that it started, and that outlived it. An id is not used again while its group has
+        // members.
+        if let Some(group) = self.group.take() {
+            let _ = kill_process_group(group, Signal::KILL);
         }
         if let Some(reader) = self.reader.take() {
             let _ = tokio::time::timeout(STDERR_TIMEOUT, reader).await;

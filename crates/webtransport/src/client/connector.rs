@@ -88,6 +88,11 @@ impl WebTransportServer {
                 let mut value = value.map_err(|_| transport_error(ConnectError::Header))?;
                 value.set_sensitive(true);
                 attempt.headers.insert(header::AUTHORIZATION, value);
+                if let Some(proof) = credential.sign_proof("CONNECT", &self.url)? {
+                    let value = HeaderValue::from_str(&proof);
+                    let value = value.map_err(|_| transport_error(ConnectError::Header))?;
+                    attempt.headers.insert("dpop", value);
+                }
             }
             let error = match establish(&self.url, &attempt).await {
                 Ok(connected) => return Ok(connected),

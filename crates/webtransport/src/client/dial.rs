@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_ok;
+use mcp_flow_client::transport::lookup;
 use rustls::version::TLS13;
-use tokio::net::lookup_host;
 use tokio::time::sleep;
 use url::Url;
 use web_transport_quinn::http::{HeaderValue, header};
@@ -31,7 +31,7 @@ pub(super) async fn dial(url: &str, settings: &ConnectSettings) -> Result<Connec
     let port = url.port().unwrap_or(443);
     let (config, request) = (config(settings)?, request(url.clone(), settings)?);
     let lookup_error = |source| ConnectError::Lookup { host: name.to_owned(), source };
-    let addresses = lookup_host((name, port)).await.map_err(lookup_error)?;
+    let addresses = lookup(name, port).await.map_err(lookup_error)?;
     let mut attempts = Vec::new();
     for (index, address) in (0_u32..).zip(addresses) {
         let (config, request) = (config.clone(), request.clone());

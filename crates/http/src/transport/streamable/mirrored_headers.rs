@@ -48,6 +48,9 @@ fn check_name(
         method::TOOLS_CALL | method::PROMPTS_GET => {
             request.params.common().map(|[_, name, arguments, ..]| [name, arguments])
         }
+        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => {
+            request.params.members(["taskId"]).map(|[id]| [id, None])
+        }
         method::RESOURCES_READ => request.params.members(["uri"]).map(|[uri]| [uri, None]),
         _ => return Ok(()),
     };
@@ -71,7 +74,7 @@ fn check_arguments(
     tool: &Tool,
     arguments: Option<Raw<'_>>,
 ) -> Result<(), RpcError> {
-    tool.mirrored().iter().try_for_each(|mirrored| {
+    tool.header_arguments().iter().try_for_each(|mirrored| {
         let value = arguments.and_then(|arguments| find_argument(arguments, &mirrored.path));
         check_argument(headers, &mirrored.header, value)
     })

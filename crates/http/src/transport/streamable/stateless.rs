@@ -8,7 +8,8 @@ use futures_util::Stream;
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use mcp_flow_proto::{Incoming, Message, Revision};
-use mcp_flow_server::{Connection, OpenedFrame, Principal, Segment};
+use mcp_flow_server::connection::DecodedFrame;
+use mcp_flow_server::{Connection, Principal, Segment};
 use tokio::time::timeout;
 
 use super::{bad_request, mirrored_headers};
@@ -20,11 +21,10 @@ use crate::transport::sse;
 pub(super) async fn handle_post(
     service: &Arc<Service>,
     headers: &HeaderMap,
-    incoming: Incoming<'_>,
-    opened: &OpenedFrame<'_>,
+    frame: DecodedFrame<'_>,
     principal: Principal,
 ) -> HttpResponse {
-    let request = match &incoming {
+    let request = match frame.incoming() {
         Incoming::Message(Message::Request(request)) => request,
         // There is no state that a notification could change.
         Incoming::Message(Message::Notification(_)) => return empty(StatusCode::ACCEPTED),
@@ -34,14 +34,13 @@ pub(super) async fn handle_post(
         let (id, status) = (Some(&request.id), StatusCode::BAD_REQUEST);
         return rejection_of(status, id, &error, Revision::V2026_07_28);
     }
-    let connection = match service.connect("http", principal, headers) {
+    let connection = match service.connect("http", None, principal, headers) {
         Ok(connection) => connection,
         Err(rejection) => return rejection,
     };
-    if let Err(error) = connection.join(opened) {
+    if let Err(error) = connection.receive_decoded(frame) {
         return rejection(StatusCode::FORBIDDEN, &error);
     }
-    connection.receive_decoded(incoming, opened);
     SingleRequest { service: service.clone(), connection, is_ending: false }.respond().await
 }
 

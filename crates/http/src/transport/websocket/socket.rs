@@ -80,7 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             }
             let has_outgoing = !self.outgoing.is_empty();
             if self.connection.ended().is_some() && !has_outgoing && !self.unflushed {
-                break End::close(CloseCode::Away, "the server ends the connection");
+                break End::close(CloseCode::Away, "the server closes the connection");
             }
             let accepts_input = self.connection.accepts_input();
             if !accepts_input {
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 }
                 () = self.connection.changed() => {}
                 () = &mut expired => {
-                    break End::close(CloseCode::Policy, "the token has ended");
+                    break End::close(CloseCode::Policy, "the token expired or was revoked");
                 }
                 () = service.tasks.draining().cancelled(), if !is_ending => {
                     is_ending = true;
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 () = tokio::time::sleep_until(next_ping), if accepts_input => {
                     self.pings += 1;
                     if self.pings >= MAX_PINGS {
-                        break End::close(CloseCode::Away, "no sign of life");
+                        break End::close(CloseCode::Away, "pings were not answered");
                     }
                     self.outgoing.push_back(Message::Ping(Vec::new().into()));
                 }
@@ -171,15 +171,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             Some(Err(Error::Capacity(_))) => {
                 self.connection.reject(RpcError::too_large(self.limit));
                 self.take_output();
-                let reason = format!("a message may have {} bytes", self.limit);
+                let reason = format!("a message may have at most {} bytes", self.limit);
                 End::close(CloseCode::Size, &reason)
             }
             Some(Err(Error::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
-                End::close(CloseCode::Again, "the server holds as much as it may")
+                End::close(CloseCode::Again, "the server is at its memory limit")
             }
             Some(Err(Error::Utf8(_))) => End::close(CloseCode::Invalid, "text must be UTF-8"),
             Some(Err(Error::Protocol(_))) => {
-                End::close(CloseCode::Protocol, "this is not how WebSocket is spoken")
+                End::close(CloseCode::Protocol, "the WebSocket protocol was violated")
             }
             _ => End::Disconnected,
         }
