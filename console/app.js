@@ -9,13 +9,14 @@ import { ICONS } from "./lib/icons.js";
 import { Sessions } from "./lib/sessions.js";
 import { Watched } from "./lib/watched.js";
 import { button, problem } from "./lib/parts.js";
+import { picture } from "./lib/picture.js";
 
 /**
  * @typedef {object} App State and functions for views.
  * @property {import("./client.js").Client} client
  * @property {Sessions} sessions
  * @property {Watched} watched
- * @property {any} about Result of `admin/server`.
+ * @property {any} about Result of `admin/server`, and the `upstreams` of a gateway.
  * @property {AbortSignal} signal Aborted when the view is removed.
  * @property {string[]} path Path after the view's name.
  * @property {(path: string) => void} go
@@ -32,6 +33,7 @@ const VIEWS = [
   { name: "workflows", title: "Workflows", load: async () => (await import("./views/workflows.js")).workflowsView },
   { name: "resources", title: "Resources", load: async () => (await import("./views/resources.js")).resourcesView },
   { name: "prompts", title: "Prompts", load: async () => (await import("./views/prompts.js")).promptsView },
+  { name: "upstreams", title: "Upstreams", load: async () => (await import("./views/upstreams.js")).upstreamsView },
   { name: "traffic", title: "Traffic", load: async () => (await import("./views/traffic.js")).trafficView },
   { name: "server", title: "Server", load: async () => (await import("./views/server.js")).serverView },
 ];
@@ -96,8 +98,15 @@ function showStatus() {
   fill(
     status,
     h("i", { class: "dot" }),
-    h("span", null, h("strong", null, words), h("span", { class: "muted small" }, info ? `${info.name} ${info.version}` : "")),
+    h("span", null, h("strong", null, words), h("span", { class: "muted small" }, picture(info), info ? `${info.name} ${info.version}` : ""), website(info)),
   );
+}
+
+/** A link to the server's website. @param {any} info */
+function website(info) {
+  const address = typeof info?.websiteUrl === "string" ? URL.parse(info.websiteUrl) : null;
+  if (!address || !/^https?:$/.test(address.protocol)) return null;
+  return h("a", { class: "small", href: address.href, target: "_blank", rel: "noopener noreferrer" }, address.host);
 }
 
 /** Shows the view of the current URL hash. */
@@ -138,6 +147,10 @@ function decoded(part) {
 /** Loads the server's description and starts its pushes, after every connect. */
 async function settle() {
   about = await client.request("admin/server", {}, { repeat: true }).catch(() => ({}));
+  const upstreams = await client.request("admin/upstreams", {}, { repeat: true }).catch(() => null);
+  about.upstreams = upstreams?.upstreams ?? null;
+  const link = links.get("upstreams")?.link;
+  if (link) link.hidden = about.upstreams === null;
   // The console works without pushes.
   await watched.begin(client, about).catch(() => {});
   showStatus();
@@ -148,7 +161,7 @@ async function begin(token) {
   client = await connect(location.origin, {
     ...(token ? { token } : {}),
     interaction: "inline",
-    capabilities: { elicitation: {} },
+    capabilities: { elicitation: {}, extensions: { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } } },
     name: "mcp-flow-console",
     transports: transports(),
   });

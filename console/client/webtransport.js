@@ -157,7 +157,7 @@ export class WebTransportLink {
       this.#failed.set(key, why);
       // Bounded: the oldest are dropped.
       for (const oldest of this.#failed.keys()) {
-        if (this.#failed.size <= MOST_FAILED) break;
+        if (this.#failed.size <= MAX_FAILED) break;
         this.#failed.delete(oldest);
       }
     }
@@ -392,7 +392,7 @@ const REASON_TIME = 1000;
 
 /** Maximum length of a reason, in characters, and maximum number of stored reasons. */
 const LONGEST_REASON = 4096;
-const MOST_FAILED = 64;
+const MAX_FAILED = 64;
 
 /** Time for which an unrequested stream is kept, in milliseconds. */
 const KEPT = 60_000;

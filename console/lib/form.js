@@ -208,8 +208,8 @@ function text(schema, value) {
   };
 }
 
-/** @param {string} given @param {number | undefined} least @param {number | undefined} most @param {string | undefined} pattern */
-export function checkText(given, least, most, pattern) {
+/** @param {string} given @param {number | undefined} least @param {number | undefined} most @param {string | undefined} pattern @param {string} [described] */
+export function checkText(given, least, most, pattern, described) {
   const length = [...given].length;
   if (least !== undefined && length < least) throw new Error(`At least ${least} characters.`);
   if (most !== undefined && length > most) throw new Error(`At most ${most} characters.`);
@@ -220,7 +220,7 @@ export function checkText(given, least, most, pattern) {
   } catch {
     matches = true;
   }
-  if (!matches) throw new Error(`This does not match ${pattern}`);
+  if (!matches) throw new Error(described ? `Expected: ${described}` : `This does not match ${pattern}`);
 }
 
 /** @param {any} schema @param {any} value @param {any} root @param {string} name @returns {Control} */

@@ -7,6 +7,7 @@ export const ICONS = {
   workflows: "M6 5v14M6 8h6a3 3 0 0 1 3 3v2a3 3 0 0 0 3 3M4.5 5h3M4.500 19h3M16.500 16h3",
   resources: "M6 3.500h8l4 4v13H6zM14 3.500v4h4M9 12h6M9 16h6",
   prompts: "M4 6h16v10H12l-4 4v-4H4zM8 10h8M8 13h5",
+  upstreams: "M12 4v6M12 10H6v4M12 10h6v4M9.500 4h5M4 14h4v5H4zM16 14h4v5h-4z",
   traffic: "M4 8h14l-3-3M20 16H6l3 3",
   server: "M4 5h16v6H4zM4 13h16v6H4zM7.500 8h.01M7.500 16h.01M11 8h5M11 16h5",
   search: "M10.500 17a6.500 6.500 0 1 0 0-13 6.500 6.500 0 0 0 0 13zM20 20l-4.800-4.800",

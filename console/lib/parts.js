@@ -158,7 +158,7 @@ export function fold(title, ...children) {
   return h("details", { class: "fold" }, h("summary", null, title), h("div", null, ...children));
 }
 
-/** A row of a name and a value. @param {string} name @param {Child} value */
+/** A row of a name and a value. @param {Child} name @param {Child} value */
 export function fact(name, value) {
   return h("div", { class: "fact" }, h("dt", null, name), h("dd", null, value ?? "–"));
 }

@@ -107,7 +107,7 @@ function needed(value, rules) {
 /** @param {string} value @param {any} rules */
 function readText(value, rules) {
   needed(value, rules);
-  if (value !== "") checkText(value, rules.min, rules.max, rules.pattern);
+  if (value !== "") checkText(value, rules.min, rules.max, rules.pattern, rules.patternDescription);
   return value;
 }
 

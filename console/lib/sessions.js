@@ -9,6 +9,7 @@
  * @property {number} createdAt
  * @property {number} lastActivityAt
  * @property {number} [expiresAt]
+ * @property {number} [wakesAt]
  * @property {string} owner
  * @property {{current: number, total: number, message?: string}} [progress]
  *

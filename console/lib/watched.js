@@ -37,7 +37,7 @@ export class Watched extends EventTarget {
     this.#watches.add((await client.request("admin/watch", { topics })).watchId);
     for (const topic of this.#wanted.keys()) this.#wanted.set(topic, this.#want(client, topic));
     await Promise.all(this.#wanted.values());
-    if (about.conversations) await this.#sessions.load(client);
+    if (about.sessions) await this.#sessions.load(client);
   }
 
   /**

@@ -4,6 +4,7 @@
 import { content } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
 import { plural } from "../lib/format.js";
+import { picture } from "../lib/picture.js";
 import { empty, head, problem, search } from "../lib/parts.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
@@ -55,7 +56,7 @@ function entry(prompt, isOpen) {
     h(
       "a",
       { href: `#/prompts/${encodeURIComponent(prompt.name)}`, "aria-current": isOpen ? "true" : undefined },
-      h("span", { class: "pick-name" }, prompt.title ?? prompt.name),
+      h("span", { class: "pick-name" }, picture(prompt), prompt.title ?? prompt.name),
       h("span", { class: "pick-about muted" }, prompt.description ?? ""),
     ),
   );

@@ -5,6 +5,7 @@ import { resource } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
 import { downloads } from "../lib/downloads.js";
 import { bytes, plural } from "../lib/format.js";
+import { picture } from "../lib/picture.js";
 import { button, copyButton, empty, fact, head, problem, search, toast } from "../lib/parts.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
@@ -41,7 +42,7 @@ export function resourcesView(app) {
     const link = h(
       "a",
       { href: `#/resources/${encodeURIComponent(one.uri)}`, "aria-current": path[0] === one.uri ? "true" : undefined },
-      h("span", { class: "pick-name" }, one.title ?? one.name, one.size !== undefined && h("span", { class: "muted small numbers" }, bytes(one.size))),
+      h("span", { class: "pick-name" }, picture(one), one.title ?? one.name, one.size !== undefined && h("span", { class: "muted small numbers" }, bytes(one.size))),
       h("span", { class: "pick-about muted" }, one.description ?? one.mimeType ?? one.uri),
     );
     return h("li", { class: "checked" }, box, link);
@@ -54,10 +55,11 @@ export function resourcesView(app) {
       h(
         "a",
         { href: `#/resources/${encodeURIComponent(one.uriTemplate)}` },
-        h("span", { class: "pick-name" }, one.title ?? one.name, h("span", { class: "chip" }, "template")),
+        h("span", { class: "pick-name" }, picture(one), one.title ?? one.name, h("span", { class: "chip" }, "template")),
         h("span", { class: "pick-about muted mono" }, one.uriTemplate),
       ),
     );
+  const find = () => ({ template: templates.find((one) => one.uriTemplate === path[0]), known: all.find((one) => one.uri === path[0]) });
   /** @param {string[]} to */
   const open = (to) => {
     path = to;
@@ -67,8 +69,7 @@ export function resourcesView(app) {
     show();
     const [uri] = path;
     if (uri === undefined) return fill(detail, empty("Select a resource", "Its contents are shown here."));
-    const template = templates.find((one) => one.uriTemplate === uri);
-    const known = all.find((one) => one.uri === uri);
+    const { template, known } = find();
     fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template) : read(app, uri, known, AbortSignal.any([app.signal, leaving.signal]))));
   };
   const load = async () => {
@@ -76,11 +77,14 @@ export function resourcesView(app) {
       if (!app.client.server?.capabilities?.resources) {
         return fill(detail, empty("No resources", "Start the server with --root DIR to serve the files of a directory."));
       }
+      const before = JSON.stringify(find());
       [all, templates] = await Promise.all([
         app.client.list("resources/list", "resources"),
         app.client.list("resources/templates/list", "resourceTemplates").catch(() => []),
       ]);
-      open(path);
+      // A resource that has not changed keeps its form and its app.
+      if (before !== "{}" && before === JSON.stringify(find())) show();
+      else open(path);
     } catch (error) {
       fill(detail, problem(error));
     }
@@ -136,18 +140,24 @@ function saveInline(name, part) {
 /** @param {import("../app.js").App} app @param {string} uri @param {any} known @param {AbortSignal} shown */
 function read(app, uri, known, shown) {
   const body = h("div", { class: "card contents" }, h("p", { class: "muted" }, "Reading…"));
+  /** Set once the app is shown: what is read later must not take its place. */ let hasApp = false;
   const load = async () => {
     if ((known?.size ?? 0) > LARGE) {
       return fill(body, empty(bytes(known.size), "Too large to show here; download it."));
     }
     try {
       const found = await app.client.request("resources/read", { uri });
-      fill(body, ...(found.contents ?? []).map(resource));
+      if (!hasApp) fill(body, ...(found.contents ?? []).map(resource));
     } catch (error) {
-      fill(body, problem(error));
+      if (!hasApp) fill(body, problem(error));
     }
   };
   load();
+  const openApp = async () => {
+    hasApp = true;
+    const { appPanel } = await import("../lib/app/panel.js");
+    if (!shown.aborted) fill(body, appPanel(app, uri, shown));
+  };
   const changed = (/** @type {Event} */ event) => {
     const { method, params } = /** @type {CustomEvent} */ (event).detail;
     if (method === "notifications/resources/updated" && params.uri === uri) load();
@@ -158,7 +168,7 @@ function read(app, uri, known, shown) {
   return [
     h("header", { class: "detail-head" }, h("h2", null, known?.title ?? known?.name ?? uri), h("p", { class: "mono small muted" }, uri)),
     h("dl", { class: "facts" }, fact("Type", known?.mimeType), fact("Size", known?.size === undefined ? "–" : bytes(known.size))),
-    h("div", { class: "actions" }, button("Download", () => fetchOne(app, known ?? { uri, name: uri }), { class: "button primary" }), copyButton("URI", () => uri)),
+    h("div", { class: "actions" }, uri.startsWith("ui://") && button("Open app", openApp), button("Download", () => fetchOne(app, known ?? { uri, name: uri }), { class: "button primary" }), copyButton("URI", () => uri)),
     body,
   ];
 }

@@ -52,7 +52,7 @@ export function serverView(app) {
   const load = async () => {
     try {
       about = await app.client.request("admin/server");
-      fill(facts, ...cards(about));
+      fill(facts, ...toolFiles(about.toolFiles), ...cards(about));
     } catch (error) {
       fill(facts, problem(error));
     }
@@ -89,6 +89,7 @@ function cards(about) {
       fact("Maximum per owner", count(limits.sessionsPerOwner ?? 0)),
       fact("Inactivity timeout", limits.inactivitySeconds ? duration(limits.inactivitySeconds * 1000) : "–"),
     ),
+    ...(about.nodes ? [card("Nodes", ...about.nodes.map(node))] : []),
     card(
       "Limits",
       fact("Message size", bytes(limits.frame)),
@@ -99,6 +100,25 @@ function cards(about) {
       fact("Call timeout", duration((limits.callSeconds ?? 0) * 1000)),
     ),
   ];
+}
+
+/** @param {any} one a server that shares the session store */
+function node({ epoch, name, url, version, isThis }) {
+  return fact(`${epoch}${isThis ? " (this)" : ""}`, h("span", { class: "mono small" }, [name, url, version].filter(Boolean).join(" ")));
+}
+
+/** The files that declare tools, with their problems. @param {any[] | undefined} files */
+function toolFiles(files) {
+  if (!files) return [];
+  const rows = files.map((file) => {
+    const tools = file.tools.map((/** @type {any} */ tool) => h("a", { class: "chip", href: `#/tools/${encodeURIComponent(tool.name)}` }, tool.name));
+    const problems = file.problems.map((/** @type {any} */ one) =>
+      h("p", { class: one.severity === "error" ? "bad small" : "muted small" }, `${one.line}:${one.column}: ${one.severity}: ${one.message}`),
+    );
+    const outdated = file.isOutdated ? [h("p", { class: "muted small" }, "The tools of its last valid version are served.")] : [];
+    return fact(h("span", { class: "mono small" }, file.path), h("div", null, ...tools, ...problems, ...outdated));
+  });
+  return [card("Tool files", ...rows)];
 }
 
 /** @param {string} title @param {...HTMLElement} facts */

@@ -17,6 +17,13 @@ export function sessionDetail(app, id) {
   const chip = h("span", { class: "chip" });
   const facts = h("p", { class: "muted small" });
   const cancel = button("Cancel session", () => end(), { class: "button danger", hidden: true });
+  const steps = h("div", { hidden: true });
+  const stepping = button("Step through", async () => {
+    steps.hidden = !steps.hidden;
+    stepping.setAttribute("aria-expanded", String(!steps.hidden));
+    if (!steps.hidden) fill(steps, (await import("./history.js")).historyPanel(app, id));
+  });
+  stepping.setAttribute("aria-expanded", "false");
   const history = h("ol", { class: "chat", "aria-label": "History" });
   const now = h("div", { class: "now", "aria-live": "polite" });
   const bar = progressBar("Session progress");
@@ -25,8 +32,9 @@ export function sessionDetail(app, id) {
     "article",
     { class: "session" },
     h("a", { class: "back", href: "#/sessions" }, "All sessions"),
-    h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), cancel)),
+    h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), stepping, cancel)),
     bar.element,
+    steps,
     h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Questions and answers" }, history, now),
   );
   let isOver = false;
@@ -58,18 +66,20 @@ export function sessionDetail(app, id) {
     }
     const prompt = state.currentPrompt;
     // An unchanged question keeps its form and input.
-    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : state.state;
+    const wakes = state.metadata?.wakesAt;
+    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""}`;
     if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
     if (prompt) ask(prompt);
     else if (phaseOf(state.state) === "finished") fill(now, ending(state));
-    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), "Running…"));
+    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), wakes ? `Asleep until ${minute(wakes)}` : "Running…"));
     now.scrollIntoView({ block: "nearest" });
   };
   const showTime = () => {
     if (!known.createdAt) return;
     const left = known.expiresAt ? ` · expires in ${duration(Math.max(0, known.expiresAt - Date.now()))}` : "";
-    fill(facts, `${short(id)} · started ${minute(known.createdAt)}${left}`);
+    const wakes = known.wakesAt ? ` · wakes in ${duration(Math.max(0, known.wakesAt - Date.now()))}` : "";
+    fill(facts, `${short(id)} · started ${minute(known.createdAt)}${wakes}${left}`);
   };
   /** @param {string} state */
   const showState = (state) => {

@@ -1,12 +1,14 @@
 // @ts-check
 // Tools: find one, fill in its form, call it, and see what came back and how it was said.
 
+import { appOf, isVisibleTo } from "../lib/app/tools.js";
 import { toolResult } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
 import { objectForm } from "../lib/form.js";
 import { duration, plural } from "../lib/format.js";
 import { code } from "../lib/json.js";
 import { markdown } from "../lib/markdown.js";
+import { picture } from "../lib/picture.js";
 import { button, empty, fold, head, problem, progressBar, search } from "../lib/parts.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
@@ -17,33 +19,40 @@ export function toolsView(app) {
   /** @type {any[]} */ let tools = [];
   let wanted = "";
   let path = app.path;
+  /** Aborted when another tool is shown. */ let leaving = new AbortController();
 
   const show = () => {
     const found = tools.filter((tool) => `${tool.name} ${tool.title ?? ""} ${tool.description ?? ""}`.toLowerCase().includes(wanted));
     fill(count, plural(found.length, "tool"));
-    fill(list, ...found.map((tool) => entry(tool, path[0] === tool.name)));
+    fill(list, ...found.map((tool) => entry(tool, isOpen(tool))));
   };
+  const isOpen = (/** @type {any} */ tool) => tool.name === path[0];
   /** @param {string[]} to */
   const open = (to) => {
     path = to;
+    leaving.abort();
+    leaving = new AbortController();
     split.classList.toggle("opened", path[0] !== undefined);
     show();
-    const tool = tools.find((one) => one.name === path[0]);
+    const tool = tools.find(isOpen);
     if (tool) fill(detail, ...shown(tool));
     else fill(detail, empty("Select a tool", "Its arguments and result are shown here."));
   };
   /** One whose schema makes no sense must not take the others along. @param {any} tool */
   const shown = (tool) => {
     try {
-      return toolDetail(app, tool);
+      return toolDetail(app, tool, AbortSignal.any([app.signal, leaving.signal]));
     } catch (error) {
       return [h("a", { class: "back", href: "#/tools" }, "All tools"), h("h2", null, tool.name), problem(error)];
     }
   };
   const load = async () => {
     try {
+      const before = JSON.stringify(tools.find(isOpen));
       tools = await app.client.list("tools/list", "tools");
-      open(path);
+      // A tool that has not changed keeps its form, its result and its app.
+      if (before && before === JSON.stringify(tools.find(isOpen))) show();
+      else open(path);
     } catch (error) {
       fill(detail, problem(error));
     }
@@ -69,7 +78,15 @@ function entry(tool, isOpen) {
     h(
       "a",
       { href: `#/tools/${encodeURIComponent(tool.name)}`, "aria-current": isOpen ? "true" : undefined },
-      h("span", { class: "pick-name" }, tool.title ?? tool.name, isFlow(tool) && h("span", { class: "chip accent" }, "interactive")),
+      h(
+        "span",
+        { class: "pick-name" },
+        picture(tool),
+        tool.title ?? tool.name,
+        isFlow(tool) && h("span", { class: "chip accent" }, "interactive"),
+        appOf(tool) && h("span", { class: "chip" }, "app"),
+        !isVisibleTo(tool, "model") && h("span", { class: "chip" }, "for apps only"),
+      ),
       h("span", { class: "pick-about muted" }, tool.description ?? ""),
     ),
   );
@@ -80,11 +97,13 @@ export function isFlow(tool) {
   return tool._meta?.interactive === true;
 }
 
-/** @param {import("../app.js").App} app @param {any} tool */
-function toolDetail(app, tool) {
+/** @param {import("../app.js").App} app @param {any} tool @param {AbortSignal} left */
+function toolDetail(app, tool, left) {
   const form = objectForm(tool.inputSchema);
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const exchange = h("div", { class: "exchange" });
+  const stage = h("div", { class: "stage" });
+  /** Aborted when another result is shown. */ let staged = new AbortController();
   const bar = progressBar("Progress of the call");
   bar.element.hidden = true;
   const told = h("span", { class: "muted small" });
@@ -107,13 +126,18 @@ function toolDetail(app, tool) {
     const heard = listen(app.client, tool.name);
     fill(told, "Calling…");
     try {
-      const result = await app.client.call(tool.name, args, {
+      const calling = app.client.call(tool.name, args, {
         signal: running.signal,
         onProgress: ({ progress, total, message }) => {
           bar.set(progress, total);
           fill(told, message ?? (total ? `${progress} of ${total}` : String(progress)));
         },
       });
+      staged.abort();
+      staged = new AbortController();
+      const uri = appOf(tool);
+      if (uri) stageApp(app, stage, uri, AbortSignal.any([left, staged.signal]), { tool, args, result: calling });
+      const result = await calling;
       fill(told, `${duration(performance.now() - begun)} by ${app.client.transport}`);
       fill(answer, toolResult(app.client, result, hintFor(app.client, args, result)));
     } catch (error) {
@@ -124,7 +148,7 @@ function toolDetail(app, tool) {
       [run.disabled, stop.hidden, bar.element.hidden] = [false, true, true];
     }
   };
-  const talk = async () => {
+  const startSession = async () => {
     try {
       const begun = await app.client.request("interaction.start", { toolName: tool.name });
       app.go(`sessions/${begun.sessionId}`);
@@ -134,7 +158,7 @@ function toolDetail(app, tool) {
   };
   return [
     h("a", { class: "back", href: "#/tools" }, "All tools"),
-    h("header", { class: "detail-head" }, h("h2", null, tool.title ?? tool.name), tool.title && h("p", { class: "mono small muted" }, tool.name), tool.description && markdown(tool.description), annotations(tool)),
+    h("header", { class: "detail-head" }, h("h2", null, picture(tool), tool.title ?? tool.name), tool.title && h("p", { class: "mono small muted" }, tool.name), tool.description && markdown(tool.description), annotations(tool)),
     h(
       "div",
       { class: "columns" },
@@ -142,14 +166,31 @@ function toolDetail(app, tool) {
         "form",
         { class: "card", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void call()) },
         form.element.children.length > 0 ? form.element : h("p", { class: "muted" }, "No arguments."),
-        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a session", talk), stop, told),
+        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a session", startSession), stop, told),
         bar.element,
         answer,
       ),
       h("div", { class: "card sunken" }, h("h3", null, "Messages"), exchange),
     ),
+    stage,
     fold("Schema", code(JSON.stringify(tool.inputSchema), "Input schema"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Output schema")),
   ];
+}
+
+/**
+ * Shows the app of a tool. Loaded on first use, because most tools have none.
+ *
+ * @param {import("../app.js").App} app
+ * @param {HTMLElement} stage
+ * @param {string} uri
+ * @param {AbortSignal} signal
+ * @param {import("../lib/app/panel.js").Call} call
+ */
+async function stageApp(app, stage, uri, signal, call) {
+  // The app is told of a failure as well.
+  call.result.catch(() => {});
+  const { appPanel } = await import("../lib/app/panel.js");
+  if (!signal.aborted) fill(stage, appPanel(app, uri, signal, call));
 }
 
 /**

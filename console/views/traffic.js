@@ -2,9 +2,10 @@
 // Traffic: the last exchanges as they happen, and one of them in full.
 
 import { eachFrame, fill, h } from "../lib/dom.js";
+import { downloads } from "../lib/downloads.js";
 import { bytes, clock, duration, plural } from "../lib/format.js";
 import { code } from "../lib/json.js";
-import { button, copyButton, empty, fact, head, search, segments } from "../lib/parts.js";
+import { button, copyButton, empty, fact, head, search, segments, toast } from "../lib/parts.js";
 import { VirtualList } from "../lib/virtual.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
@@ -15,6 +16,7 @@ export function trafficView(app) {
   /** @type {any[] | null} */ let held = null;
   /** @type {"all" | "failed"} */ let kind = "all";
   let wanted = "";
+  let upstream = "";
   const detail = h("section", { class: "detail", "aria-label": "Exchange" }, empty("Select an exchange", "Its request and response are shown here."));
   const count = h("p", { class: "muted small numbers" });
   const list = new VirtualList({
@@ -32,6 +34,7 @@ export function trafficView(app) {
     const all = held ?? app.watched.exchanges;
     const isWanted = (/** @type {any} */ item) =>
       (kind === "all" || item.error || item.failed) &&
+      (upstream === "" || isAbout(item, upstream)) &&
       (wanted === "" || `${item.method} ${item.params} ${item.client ?? ""} ${item.principal} ${item.transport}`.toLowerCase().includes(wanted));
     const items = all.filter(isWanted).reverse();
     list.set(items);
@@ -42,6 +45,14 @@ export function trafficView(app) {
     pause.textContent = held ? "Resume" : "Pause";
     pause.setAttribute("aria-pressed", String(held !== null));
     show();
+  });
+  const save = button("Save as cassette", async () => {
+    try {
+      const { cassette } = await app.client.request("admin/cassette", {});
+      downloads.save("traffic.jsonl", new Blob([cassette], { type: "application/jsonl" }));
+    } catch (error) {
+      toast(String(/** @type {any} */ (error)?.message ?? error));
+    }
   });
   const kinds = segments(
     "Filter by outcome",
@@ -59,17 +70,39 @@ export function trafficView(app) {
     wanted = text;
     show();
   });
+  const from = upstreamFilter(app.about.upstreams ?? [], app.path[0] ?? "", (name) => {
+    upstream = name;
+    show();
+  });
+  upstream = from?.value ?? "";
   app.watched.want(app.client, "traffic", app.signal);
   app.watched.addEventListener("traffic", show, { signal: app.signal });
   app.signal.addEventListener("abort", () => list.dispose());
   const split = h(
     "div",
     { class: "split even" },
-    h("div", { class: "pick" }, finder, h("div", { class: "pick-tools" }, kinds.element, count), h("div", { class: "virtual-box" }, list.element)),
+    h("div", { class: "pick" }, finder, h("div", { class: "pick-tools" }, kinds.element, from, count), h("div", { class: "virtual-box" }, list.element)),
     detail,
   );
   show();
-  return { element: h("div", { class: "view fixed" }, head("Traffic", "Recent requests of all clients, live.", pause), split) };
+  return { element: h("div", { class: "view fixed" }, head("Traffic", "Recent requests of all clients, live.", save, pause), split) };
+}
+
+/** A choice of one upstream of a gateway. @param {any[]} upstreams @param {string} chosen @param {(name: string) => void} onchoose */
+function upstreamFilter(upstreams, chosen, onchoose) {
+  if (upstreams.length === 0) return null;
+  const options = ["", ...upstreams.map(({ name }) => String(name))];
+  const select = h("select", { "aria-label": "Filter by upstream", onchange: () => onchoose(select.value) }, ...options.map((name) => h("option", { value: name }, name || "All upstreams")));
+  select.value = options.includes(chosen) ? chosen : "";
+  return select;
+}
+
+/** Whether an exchange went to an upstream: by the name of its tool or prompt, or the error. @param {any} item @param {string} upstream */
+export function isAbout(item, upstream) {
+  const prefix = `${upstream.replace(/[^A-Za-z0-9_-]/g, "_")}.`;
+  const params = parsed(item.params);
+  const names = [params.name, params.arguments?.name, params.ref?.name].map(String);
+  return item.error?.data?.server === upstream || names.some((name) => name.startsWith(prefix));
 }
 
 /** What an exchange is about: the tool, the prompt, the address, the session. @param {any} item */

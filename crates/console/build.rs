@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 fn main() -> io::Result<()> {
     let place = |name| std::env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);
     // Read at run time: checkouts that share a target directory share this program.
-    let folder = place("CARGO_MANIFEST_DIR")?.join("../../console");
+    let folder = place("CARGO_MANIFEST_DIR")?.join("files");
     println!("cargo::rerun-if-changed={}", folder.display());
     let out = place("OUT_DIR")?;
     let mut files = Vec::new();

@@ -1,0 +1,283 @@
+//! Differences between a recorded and a live result.
+
+use std::collections::HashSet;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::mask::MASK;
+
+/// A place at which two values differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Path, such as `result.content.0.text`.
+    pub path: String,
+    /// Recorded value, shortened; empty if there was none.
+    pub recorded: String,
+    /// Live value, shortened; empty if there is none.
+    pub live: String,
+}
+
+/// Members that vary from run to run.
+#[derive(Clone, Debug, Default)]
+pub struct Variations {
+    names: HashSet<String>,
+    /// Paths, with `*` in place of positions, by the request's method and name.
+    paths: HashSet<(String, String)>,
+}
+
+impl Variations {
+    /// Ignores members with these names, wherever they are.
+    pub fn named(names: &[String]) -> Self {
+        Self { names: names.iter().cloned().collect(), paths: HashSet::new() }
+    }
+
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Learns that a path of the results of a request varies.
+    pub(crate) fn learn(&mut self, request: &str, path: &str) {
+        self.paths.insert((request.to_owned(), general(path)));
+    }
+
+    fn varies(&self, request: &str, path: &str) -> bool {
+        !self.paths.is_empty() && self.paths.contains(&(request.to_owned(), general(path)))
+    }
+}
+
+/// A path with `*` in place of positions.
+fn general(path: &str) -> String {
+    let part = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => "*".to_owned(),
+        false => part.to_owned(),
+    };
+    path.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
+/// Compares values, with rules for what varies.
+pub(crate) struct Comparison<'a> {
+    pub(crate) variations: &'a Variations,
+    /// The request's method and name.
+    pub(crate) request: &'a str,
+    /// Times and UUIDs count as different.
+    pub(crate) is_strict: bool,
+    pub(crate) patterns: &'a CommonPatterns,
+    pub(crate) differences: Vec<Difference>,
+    /// Opaque texts that differ: later requests of the client refer to them.
+    pub(crate) renamed: Vec<(String, String)>,
+}
+
+/// Patterns of texts that differ from run to run.
+#[derive(Debug)]
+pub(crate) struct CommonPatterns {
+    time: Regex,
+    uuid: Regex,
+}
+
+impl CommonPatterns {
+    #[expect(clippy::expect_used, reason = "the patterns are constant, and tests compile them")]
+    pub(crate) fn new() -> Self {
+        let compile = |pattern: &str| Regex::new(pattern).expect("the pattern is valid");
+        Self {
+            // A date with a time, or the time of a day.
+            time: compile(concat!(
+                r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?",
+                r"|[0-9]{1,2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?[AaPp][Mm])?",
+            )),
+            uuid: compile(
+                "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+            ),
+        }
+    }
+
+    fn normalize(&self, text: &str) -> String {
+        let text = self.time.replace_all(text, "<time>");
+        self.uuid.replace_all(&text, "<uuid>").into_owned()
+    }
+}
+
+impl Comparison<'_> {
+    pub(crate) fn compare(&mut self, path: &str, recorded: &Value, live: &Value) {
+        if self.differences.len() >= MAX_DIFFERENCES || self.variations.varies(self.request, path) {
+            return;
+        }
+        match (recorded, live) {
+            (Value::Object(before), Value::Object(now)) => {
+                for (name, value) in before {
+                    if self.is_ignored(name) {
+                        self.note_renamed(value, now.get(name));
+                        continue;
+                    }
+                    let path = format!("{path}.{name}");
+                    match now.get(name) {
+                        Some(live) => self.compare(&path, value, live),
+                        None => self.differ(path, Some(value), None),
+                    }
+                }
+                for (name, value) in now {
+                    if !before.contains_key(name) && !self.is_ignored(name) {
+                        self.differ(format!("{path}.{name}"), None, Some(value));
+                    }
+                }
+            }
+            (Value::Array(before), Value::Array(now)) => {
+                for (index, value) in before.iter().enumerate() {
+                    let path = format!("{path}.{index}");
+                    match now.get(index) {
+                        Some(live) => self.compare(&path, value, live),
+                        None => self.differ(path, Some(value), None),
+                    }
+                }
+                for (index, value) in now.iter().enumerate().skip(before.len()) {
+                    self.differ(format!("{path}.{index}"), None, Some(value));
+                }
+            }
+            (Value::String(before), Value::String(now))
+                if before != now && inner_json(before).is_some() && inner_json(now).is_some() =>
+            {
+                // Formatting and order of JSON within a text do not matter, and masking changes them.
+                let (before, now) = (inner_json(before), inner_json(now));
+                self.compare(path, &before.unwrap_or_default(), &now.unwrap_or_default());
+            }
+            (Value::String(before), Value::String(now)) => {
+                let is_same = before == now || self.is_common_variation(before, now);
+                if before != now {
+                    self.note_renamed(recorded, Some(live));
+                }
+                if !is_same {
+                    self.differ(path.to_owned(), Some(recorded), Some(live));
+                }
+            }
+            (Value::Number(before), Value::Number(now)) if before.as_f64() == now.as_f64() => {}
+            (Value::String(before), _) if before == MASK => {}
+            _ if recorded == live => {}
+            _ => self.differ(path.to_owned(), Some(recorded), Some(live)),
+        }
+    }
+
+    fn is_ignored(&self, name: &str) -> bool {
+        OPAQUE.contains(&name) || self.variations.has_name(name)
+    }
+
+    /// Returns whether texts differ only where they were masked, or in times and UUIDs.
+    fn is_common_variation(&self, before: &str, now: &str) -> bool {
+        if before.contains(MASK) {
+            return fits_mask(before, now);
+        }
+        !self.is_strict && {
+            let (before, now) = (self.patterns.normalize(before), self.patterns.normalize(now));
+            before == now
+        }
+    }
+
+    fn note_renamed(&mut self, before: &Value, now: Option<&Value>) {
+        if let (Some(before), Some(now)) = (before.as_str(), now.and_then(Value::as_str))
+            && before != now
+            && before.len() >= MIN_RENAMED
+        {
+            self.renamed.push((before.to_owned(), now.to_owned()));
+        }
+    }
+
+    fn differ(&mut self, path: String, recorded: Option<&Value>, live: Option<&Value>) {
+        if self.variations.varies(self.request, &path) {
+            return;
+        }
+        let show = |value: Option<&Value>| {
+            let text = value.map(Value::to_string).unwrap_or_default();
+            let short: String = text.chars().take(MAX_SHOWN).collect();
+            if short.len() < text.len() { format!("{short}…") } else { short }
+        };
+        self.differences.push(Difference { path, recorded: show(recorded), live: show(live) });
+    }
+}
+
+/// The object or array that a text holds.
+fn inner_json(text: &str) -> Option<Value> {
+    let text = text.trim();
+    text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
+}
+
+/// Returns whether a text has the parts around what was masked, in their order.
+fn fits_mask(before: &str, now: &str) -> bool {
+    let mut parts = before.split(MASK);
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = now.strip_prefix(first) else { return false };
+    let parts: Vec<_> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Members whose values mean something only to the server that gave them.
+const OPAQUE: [&str; 7] = [
+    "requestState",
+    "nextCursor",
+    "taskId",
+    "createdAt",
+    "lastUpdatedAt",
+    "elicitationId",
+    "_meta",
+];
+
+/// Shortest text that later requests are searched for.
+const MIN_RENAMED: usize = 4;
+
+const MAX_DIFFERENCES: usize = 100;
+
+const MAX_SHOWN: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::{CommonPatterns, Comparison, Variations};
+    use serde_json::{Value, json};
+
+    fn differences(recorded: &Value, live: &Value, variations: &Variations) -> Vec<String> {
+        let patterns = CommonPatterns::new();
+        let mut comparison = Comparison {
+            variations,
+            request: "tools/call x",
+            is_strict: false,
+            patterns: &patterns,
+            differences: Vec::new(),
+            renamed: Vec::new(),
+        };
+        comparison.compare("result", recorded, live);
+        comparison.differences.into_iter().map(|difference| difference.path).collect()
+    }
+
+    #[test]
+    fn only_real_differences_are_reported() {
+        let none = Variations::default();
+        for (recorded, live, expected) in [
+            (json!({"a": 1}), json!({"a": 1.0}), &[][..]),
+            (json!({"a": 1}), json!({"a": 2}), &["result.a"]),
+            (json!({"a": 1}), json!({}), &["result.a"]),
+            (json!({}), json!({"a": 1}), &["result.a"]),
+            (json!([1, 2]), json!([1, 3, 4]), &["result.1", "result.2"]),
+            (json!("at 2026-01-01T10:00:00Z"), json!("at 2027-02-03 11:12:13.5+01:00"), &[]),
+            (json!("x 2026-01-01T10:00:00Z"), json!("y 2026-01-01T10:00:00Z"), &["result"]),
+            (json!({"requestState": "abcd"}), json!({"requestState": "efgh"}), &[]),
+            (json!({"k": "[masked]"}), json!({"k": "secret"}), &[]),
+            (json!("token=[masked] ok"), json!("token=abc ok"), &[]),
+            (json!("token=[masked] ok"), json!("token=abc bad"), &["result"]),
+            (json!(null), json!("x"), &["result"]),
+            (json!("made at 9:18:05 AM"), json!("made at 10:00:59 PM"), &[]),
+            (json!("{\"a\":1,\"b\":\"[masked]\"}"), json!("{\n \"b\": \"x\", \"a\": 1}"), &[]),
+            (json!("{\"a\":1}"), json!("{\"a\":2}"), &["result.a"]),
+        ] {
+            assert_eq!(differences(&recorded, &live, &none), expected, "{recorded} {live}");
+        }
+        let (recorded, live) = (json!({"l": [{"pid": 1}]}), json!({"l": [{"pid": 2}]}));
+        assert!(differences(&recorded, &live, &Variations::named(&["pid".to_owned()])).is_empty());
+        let mut learned = Variations::default();
+        learned.learn("tools/call x", "result.l.7.pid");
+        assert!(differences(&recorded, &live, &learned).is_empty());
+    }
+}

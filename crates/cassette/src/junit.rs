@@ -1,0 +1,61 @@
+//! Reports in the JUnit format, which CI systems read.
+
+use std::fmt::Write as _;
+
+use crate::verify::VerifyReport;
+
+/// Writes a report as JUnit XML.
+pub fn junit_report(name: &str, report: &VerifyReport) -> String {
+    let failures = report.exchanges.iter().filter(|exchange| !exchange.is_same()).count();
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let time: f64 = report.exchanges.iter().map(|exchange| exchange.seconds).sum();
+    let suite = format!(
+        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" time=\"{time:.3}\"",
+        escape(name),
+        report.exchanges.len()
+    );
+    let _ = writeln!(text, "<testsuites><testsuite {suite}>");
+    for exchange in &report.exchanges {
+        let _ = write!(
+            text,
+            "<testcase classname=\"{}\" name=\"line {}: {}\" time=\"{:.3}\"",
+            escape(name),
+            exchange.line,
+            escape(&exchange.request),
+            exchange.seconds
+        );
+        if exchange.is_same() {
+            text.push_str("/>\n");
+            continue;
+        }
+        let all = exchange.lines().join("\n");
+        let first = exchange.lines().into_iter().next().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "><failure message=\"{}\">{}</failure></testcase>",
+            escape(&first),
+            escape(&all)
+        );
+    }
+    text.push_str("</testsuite></testsuites>\n");
+    text
+}
+
+/// Escapes a text for XML, and leaves out characters that XML cannot hold.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(letter),
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('\u{fffd}');
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

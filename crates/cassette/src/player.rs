@@ -1,0 +1,285 @@
+//! Answers as recorded. Without I/O: messages in, messages out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::format::{Kind, Parsed};
+use crate::nearest::{describe, nearest};
+use crate::tape::{Step, Tape, key};
+
+/// Options of a replay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplayOptions {
+    /// Requests must come in the recorded order. By default any order will do, and what was asked once
+    /// may be asked again.
+    pub is_ordered: bool,
+    /// Answers take as long as they took.
+    pub has_delays: bool,
+}
+
+/// Plays a tape to one client.
+#[derive(Debug)]
+pub struct Player {
+    tape: Arc<Tape>,
+    options: ReplayOptions,
+    /// Next occurrence of each key.
+    used: HashMap<String, usize>,
+    /// Next exchange, if the order matters.
+    next: usize,
+    /// Requests with steps to come, by number.
+    runs: HashMap<u64, Run>,
+    last_run: u64,
+    /// Questions that the client has not answered, by id, with the run that waits.
+    questions: HashMap<String, u64>,
+    last_question: u64,
+}
+
+#[derive(Debug)]
+struct Run {
+    exchange: usize,
+    step: usize,
+    id: Value,
+    token: Option<Value>,
+}
+
+/// A message to the client.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reply {
+    /// Request that it belongs to.
+    pub(crate) run: u64,
+    pub(crate) delay: Duration,
+    pub(crate) message: Value,
+    /// True for the response to the request.
+    pub(crate) is_response: bool,
+}
+
+impl Player {
+    /// Starts at the beginning of a tape.
+    pub fn new(tape: Arc<Tape>, options: ReplayOptions) -> Self {
+        Self {
+            tape,
+            options,
+            used: HashMap::new(),
+            next: 0,
+            runs: HashMap::new(),
+            last_run: 0,
+            questions: HashMap::new(),
+            last_question: 0,
+        }
+    }
+
+    /// Takes a message of the client, and returns what the server sends. The number identifies the
+    /// request, if it is one.
+    pub(crate) fn receive(&mut self, message: &[u8]) -> (Option<u64>, Vec<Reply>) {
+        let Ok(parsed) = serde_json::from_slice::<Parsed>(message) else {
+            let error = json!({"code": -32700, "message": "Parse error"});
+            return (None, vec![self.refusal(0, Value::Null, error)]);
+        };
+        match (parsed.kind(), parsed.method) {
+            (Some(Kind::Request), Some(method)) => {
+                let id = parsed.id.unwrap_or_default();
+                let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
+                self.last_run += 1;
+                (Some(self.last_run), self.start(self.last_run, &method, params, id))
+            }
+            (Some(Kind::Notification), Some(method)) => {
+                let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
+                if method == "notifications/cancelled" {
+                    self.runs.retain(|_, run| Some(&run.id) != params.get("requestId"));
+                }
+                // What followed from a notification follows again; others have no effect.
+                match self.find(&method, &params, true) {
+                    Ok(exchange) => {
+                        self.last_run += 1;
+                        let run = Run { exchange, step: 0, id: Value::Null, token: None };
+                        self.runs.insert(self.last_run, run);
+                        (None, self.advance(self.last_run))
+                    }
+                    Err(_) => (None, Vec::new()),
+                }
+            }
+            (Some(Kind::Response), _) => {
+                let id = parsed.id.unwrap_or_default();
+                let waiting = id.as_str().and_then(|id| self.questions.remove(id));
+                (None, waiting.map(|run| self.advance(run)).unwrap_or_default())
+            }
+            _ => {
+                let error = json!({"code": -32600, "message": "Invalid Request"});
+                (None, vec![self.refusal(0, parsed.id.unwrap_or_default(), error)])
+            }
+        }
+    }
+
+    fn start(&mut self, run: u64, method: &str, params: Value, id: Value) -> Vec<Reply> {
+        let token = params.pointer("/_meta/progressToken").cloned();
+        match self.find(method, &params, false) {
+            Ok(exchange) => {
+                self.runs.insert(run, Run { exchange, step: 0, id, token });
+                self.advance(run)
+            }
+            Err(_) if method == "ping" => {
+                let message = json!({"jsonrpc": "2.0", "id": id, "result": {}});
+                vec![Reply { run, delay: Duration::ZERO, message, is_response: true }]
+            }
+            Err(error) => vec![self.refusal(run, id, error)],
+        }
+    }
+
+    fn refusal(&self, run: u64, id: Value, error: Value) -> Reply {
+        let message = json!({"jsonrpc": "2.0", "id": id, "error": error});
+        Reply { run, delay: Duration::ZERO, message, is_response: true }
+    }
+
+    /// Finds the exchange to replay, or the error that says which one is near.
+    fn find(
+        &mut self,
+        method: &str,
+        params: &Value,
+        is_notification: bool,
+    ) -> Result<usize, Value> {
+        let tape = self.tape.clone();
+        let mut params = params.clone();
+        // What was masked in the recording is masked in what is compared with it.
+        tape.masker.mask(&mut params);
+        let wanted = key(method, &params, &tape.variations);
+        let found = tape.by_key.get(&wanted).map(Vec::as_slice).unwrap_or_default();
+        let mut fitting = found.iter().copied();
+        if is_notification {
+            let used = self.used.entry(wanted).or_default();
+            let chosen = found.get(*used).copied().ok_or(Value::Null);
+            *used += 1;
+            return chosen;
+        }
+        let is_expected = !["ping", "initialize", "server/discover"].contains(&method);
+        if self.options.is_ordered && is_expected {
+            let expected =
+                tape.exchanges.iter().enumerate().skip(self.next).find(|(_, exchange)| {
+                    let introduces = ["ping", "initialize", "server/discover"]
+                        .contains(&exchange.method.as_str());
+                    exchange.is_request && !introduces
+                });
+            return match expected {
+                Some((index, _)) if fitting.any(|other| other == index) => {
+                    self.next = index + 1;
+                    Ok(index)
+                }
+                Some((_, exchange)) => {
+                    let next = describe(&exchange.method, &exchange.params);
+                    Err(out_of_order(method, &params, exchange.line, &next))
+                }
+                None => Err(out_of_order(method, &params, 0, "nothing")),
+            };
+        }
+        if method == "initialize" {
+            // A client of another revision gets the answer to the nearest.
+            let version = params.get("protocolVersion");
+            let same =
+                |index: &usize| tape.exchanges[*index].params.get("protocolVersion") == version;
+            let chosen = found.iter().find(|index| same(index)).or(found.first());
+            return chosen.copied().ok_or_else(|| not_recorded(&tape, method, &params));
+        }
+        let used = self.used.entry(wanted).or_default();
+        // The last one is repeated.
+        let chosen = found.get(*used).or(found.last()).copied();
+        *used += 1;
+        chosen.ok_or_else(|| not_recorded(&tape, method, &params))
+    }
+
+    /// Plays the steps of a run up to the next question.
+    fn advance(&mut self, number: u64) -> Vec<Reply> {
+        let Some(mut run) = self.runs.remove(&number) else { return Vec::new() };
+        let tape = self.tape.clone();
+        let Some(exchange) = tape.exchanges.get(run.exchange) else { return Vec::new() };
+        let mut replies = Vec::new();
+        while let Some((delay, step)) = exchange.steps.get(run.step) {
+            run.step += 1;
+            let delay = if self.options.has_delays { *delay } else { Duration::ZERO };
+            let mut push = |message: Value, is_response: bool| {
+                replies.push(Reply { run: number, delay, message, is_response });
+            };
+            match step {
+                Step::Response { member, value } => {
+                    let mut message = json!({"jsonrpc": "2.0", "id": run.id});
+                    message[*member] = value.clone();
+                    push(message, true);
+                }
+                Step::LargeResponse => {
+                    let error = json!({"code": -32603, "message": "the recorded response was too \
+                        large to be kept", "data": {"domain": "mcp", "name": "NOT_KEPT"}});
+                    push(json!({"jsonrpc": "2.0", "id": run.id, "error": error}), true);
+                }
+                Step::Notification { method, params } => {
+                    let mut params = params.clone();
+                    if let Some(params) =
+                        params.as_mut().filter(|_| method == "notifications/progress")
+                    {
+                        // A client that wants no progress gets none.
+                        let Some(token) = &run.token else { continue };
+                        params["progressToken"] = token.clone();
+                    }
+                    let mut message = json!({"jsonrpc": "2.0", "method": method});
+                    if let Some(params) = params {
+                        message["params"] = params;
+                    }
+                    push(message, false);
+                }
+                Step::Question { method, params } => {
+                    self.last_question += 1;
+                    let id = format!("replay-{}", self.last_question);
+                    let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
+                    if let Some(params) = params {
+                        message["params"] = params.clone();
+                    }
+                    push(message, false);
+                    self.questions.insert(id, number);
+                    self.runs.insert(number, run);
+                    return replies;
+                }
+            }
+        }
+        // A recording that was interrupted lacks responses. Subscriptions have none while they last.
+        let has_response = exchange
+            .steps
+            .iter()
+            .any(|(_, step)| matches!(step, Step::Response { .. } | Step::LargeResponse));
+        let is_open = exchange.is_cancelled || exchange.method == "subscriptions/listen";
+        if exchange.is_request && !has_response && !is_open {
+            let message =
+                format!("the recording has no response to this request (line {})", exchange.line);
+            let error = json!({"code": -32603, "message": message,
+                "data": {"domain": "mcp", "name": "NOT_RECORDED"}});
+            replies.push(self.refusal(number, run.id, error));
+        }
+        replies
+    }
+}
+
+fn not_recorded(tape: &Tape, method: &str, params: &Value) -> Value {
+    let near = nearest(tape, method, params);
+    let is_known = tape.exchanges.iter().any(|exchange| exchange.method == method);
+    let code = if is_known { -32602 } else { -32601 };
+    let asked = describe(method, params);
+    let (text, nearest) = match near {
+        Some(near) => {
+            let text = describe(&near.method, &near.params);
+            let message = format!(
+                "not recorded: {asked}; the nearest recorded request is {text} (line {})",
+                near.line
+            );
+            (message, json!({"line": near.line, "method": near.method, "params": near.params}))
+        }
+        None => (format!("not recorded: {asked}; no request was recorded"), Value::Null),
+    };
+    let data = json!({"domain": "mcp", "name": "NOT_RECORDED", "nearest": nearest});
+    json!({"code": code, "message": text, "data": data})
+}
+
+fn out_of_order(method: &str, params: &Value, line: usize, expected: &str) -> Value {
+    let asked = describe(method, params);
+    let message =
+        format!("out of order: {asked}; next in the recording is {expected} (line {line})");
+    json!({"code": -32602, "message": message, "data": {"domain": "mcp", "name": "OUT_OF_ORDER"}})
+}

@@ -1,0 +1,349 @@
+//! Writes a cassette beside the traffic.
+//!
+//! Relays hand over pieces and go on; a thread parses, masks and writes them. What waits is bounded by
+//! bytes: a disk that is slower than the traffic slows it down, and one that is full ends the recording,
+//! not the traffic.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::format::{Cassette, CassetteHeader, Reference, Side, VERSION};
+use crate::mask::Masker;
+use crate::tap::{Collector, MAX_MESSAGE, Piece};
+
+/// Writes a cassette. A handle; clones write to the same file.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    jobs: mpsc::UnboundedSender<Job>,
+    room: Arc<Semaphore>,
+    begun: Instant,
+    thread: Arc<Mutex<Option<JoinHandle<RecordingSummary>>>>,
+    /// Messages that were left out since the last one that was recorded.
+    lost: Arc<AtomicU64>,
+}
+
+/// Result of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordingSummary {
+    /// Messages written.
+    pub messages: u64,
+    /// The reason recording ended before the traffic did.
+    pub stopped: Option<String>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Piece { at: f64, from: Side, connection: u64, exchange: Option<u64>, piece: Piece, room: Room },
+    Download { at: f64, path: String, bytes: u64, sha256: String },
+    Lost { at: f64, messages: u64 },
+    End { at: f64 },
+}
+
+type Room = Option<OwnedSemaphorePermit>;
+
+impl Recorder {
+    /// Creates the file and starts the thread that writes it. A recording that is there already is
+    /// replaced, as when a host starts its server again; any other file is left alone.
+    pub fn create(
+        path: &Path,
+        transport: &str,
+        target: &str,
+        masked: &[String],
+    ) -> io::Result<Self> {
+        let is_replaceable = match File::open(path) {
+            Ok(file) => file.metadata()?.len() == 0 || Cassette::is_header(&file),
+            Err(_) => true,
+        };
+        if !is_replaceable {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(path)?;
+        let masker = Masker::new(masked);
+        let header = CassetteHeader {
+            cassette: VERSION,
+            recorder: concat!("mcp-flow ", env!("CARGO_PKG_VERSION")).to_owned(),
+            recorded: jiff::Timestamp::now().to_string(),
+            transport: transport.to_owned(),
+            target: masker.mask_text(target),
+            masked: masked.to_vec(),
+        };
+        let mut tape = TapeFile { file, pending: Vec::new(), written: 0, ends: VecDeque::new() };
+        tape.write(&serde_json::to_value(&header)?)?;
+        tape.flush()?;
+        let (jobs, waiting) = mpsc::unbounded_channel();
+        let thread = std::thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || write_all(tape, waiting, &masker))?;
+        Ok(Self {
+            jobs,
+            room: Arc::new(Semaphore::new(ROOM)),
+            begun: Instant::now(),
+            thread: Arc::new(Mutex::new(Some(thread))),
+            lost: Arc::default(),
+        })
+    }
+
+    /// Records a piece of traffic.
+    pub(crate) async fn record(
+        &self,
+        from: Side,
+        connection: u64,
+        exchange: Option<u64>,
+        piece: Piece,
+    ) {
+        self.record_at(self.now(), from, connection, exchange, piece).await;
+    }
+
+    /// Records a piece of traffic that was complete at a time.
+    pub(crate) async fn record_at(
+        &self,
+        at: f64,
+        from: Side,
+        connection: u64,
+        exchange: Option<u64>,
+        piece: Piece,
+    ) {
+        let size = match &piece {
+            Piece::Message(bytes) => bytes.len(),
+            Piece::Large { head, .. } => head.len(),
+        };
+        let needed = u32::try_from(size / UNIT + 1).unwrap_or(u32::MAX);
+        let room = self.room.clone().acquire_many_owned(needed.min(ROOM_LIMIT)).await.ok();
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+    }
+
+    /// Records the last piece of a body without waiting for room.
+    pub(crate) fn record_at_once(
+        &self,
+        at: f64,
+        from: Side,
+        connection: u64,
+        exchange: Option<u64>,
+        piece: Piece,
+    ) {
+        let room = None;
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+    }
+
+    /// Records a whole message for someone who cannot wait. Where messages come faster than they can be
+    /// written, they are left out, and the file says how many.
+    pub fn record_message(&self, is_from_client: bool, connection: u64, message: &[u8]) {
+        let needed = u32::try_from(message.len().min(MAX_MESSAGE) / UNIT + 1).unwrap_or(u32::MAX);
+        let Ok(room) = self.room.clone().try_acquire_many_owned(needed.min(ROOM_LIMIT)) else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let at = self.now();
+        let messages = self.lost.swap(0, Ordering::Relaxed);
+        if messages > 0 {
+            let _ = self.jobs.send(Job::Lost { at, messages });
+        }
+        let mut collector = Collector::default();
+        collector.push(message);
+        let Some(piece) = collector.take() else { return };
+        let from = if is_from_client { Side::Client } else { Side::Server };
+        let (room, exchange) = (Some(room), None);
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+    }
+
+    /// Records a download beside the messages.
+    pub(crate) fn record_download(&self, path: String, bytes: u64, sha256: String) {
+        let _ = self.jobs.send(Job::Download { at: self.now(), path, bytes, sha256 });
+    }
+
+    /// Writes the end, and waits until everything is in the file.
+    pub fn finish(&self) -> RecordingSummary {
+        let (at, messages) = (self.now(), self.lost.swap(0, Ordering::Relaxed));
+        if messages > 0 {
+            let _ = self.jobs.send(Job::Lost { at, messages });
+        }
+        let _ = self.jobs.send(Job::End { at: self.now() });
+        let thread = self.thread.lock().take();
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+
+    /// Milliseconds since the beginning.
+    pub(crate) fn now(&self) -> f64 {
+        (self.begun.elapsed().as_secs_f64() * 1e6).round() / 1e3
+    }
+}
+
+fn write_all(
+    mut tape: TapeFile,
+    mut waiting: mpsc::UnboundedReceiver<Job>,
+    masker: &Masker,
+) -> RecordingSummary {
+    let mut summary = RecordingSummary::default();
+    loop {
+        let job = match waiting.try_recv() {
+            Ok(job) => Some(job),
+            // The file is up to date whenever nothing waits.
+            Err(_) => {
+                if summary.stopped.is_none()
+                    && let Err(error) = tape.flush()
+                {
+                    stop(&mut tape, &mut summary, &error);
+                }
+                waiting.blocking_recv()
+            }
+        };
+        let Some(job) = job else { break };
+        if let Job::End { at } = job {
+            if summary.stopped.is_none() {
+                let end = json!({"at": at, "end": {"messages": summary.messages}});
+                if let Err(error) = tape.write(&end).and_then(|()| tape.flush()) {
+                    stop(&mut tape, &mut summary, &error);
+                }
+            }
+            break;
+        }
+        if summary.stopped.is_some() {
+            continue;
+        }
+        let is_message = !matches!(job, Job::Lost { .. });
+        let line = line(job, masker);
+        match tape.write(&line) {
+            Ok(()) => summary.messages += u64::from(is_message),
+            Err(error) => stop(&mut tape, &mut summary, &error),
+        }
+    }
+    summary
+}
+
+/// Ends the recording, and says so in the file.
+fn stop(tape: &mut TapeFile, summary: &mut RecordingSummary, error: &io::Error) {
+    let reason = error.to_string();
+    let lost = tape.mark_stopped(&reason);
+    summary.messages = summary.messages.saturating_sub(lost);
+    summary.stopped = Some(reason);
+}
+
+/// The line of a job.
+fn line(job: Job, masker: &Masker) -> Value {
+    match job {
+        Job::Piece { at, from, connection, exchange, piece, room } => {
+            let mut line = json!({"at": at, "from": from, "connection": connection});
+            if let Some(exchange) = exchange {
+                line["exchange"] = exchange.into();
+            }
+            match piece {
+                Piece::Message(bytes) => match serde_json::from_slice::<Value>(&bytes) {
+                    Ok(mut message) => {
+                        masker.mask(&mut message);
+                        line["message"] = message;
+                    }
+                    Err(_) => {
+                        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]);
+                        line["text"] = masker.mask_text(&text).into();
+                    }
+                },
+                Piece::Large { head, bytes, sha256 } => {
+                    let reference = Reference { bytes, sha256, id: id_in(&head), path: None };
+                    line["large"] = serde_json::to_value(reference).unwrap_or_default();
+                }
+            }
+            drop(room);
+            line
+        }
+        Job::Download { at, path, bytes, sha256 } => {
+            let path = Some(masker.mask_text(&path));
+            let reference = Reference { bytes, sha256, id: None, path };
+            json!({"at": at, "from": "server", "download": reference})
+        }
+        Job::Lost { at, messages } => json!({"at": at, "lost": {"messages": messages}}),
+        Job::End { at } => json!({"at": at}),
+    }
+}
+
+/// Finds the id in the beginning of a message.
+fn id_in(head: &[u8]) -> Option<Value> {
+    let text = String::from_utf8_lossy(head);
+    let (_, rest) = text.split_once("\"id\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
+}
+
+/// The file, and where its last lines end.
+struct TapeFile {
+    file: File,
+    /// Lines that are not in the file yet.
+    pending: Vec<u8>,
+    /// Length of the file.
+    written: u64,
+    ends: VecDeque<u64>,
+}
+
+impl TapeFile {
+    fn write(&mut self, line: &Value) -> io::Result<()> {
+        serde_json::to_writer(&mut self.pending, line)?;
+        self.pending.push(b'\n');
+        if self.ends.len() >= KEPT_ENDS {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(self.written + self.pending.len() as u64);
+        if self.pending.len() > MAX_PENDING { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.file.write_all(&pending)?;
+        self.written += pending.len() as u64;
+        Ok(())
+    }
+
+    /// Replaces the last lines, as many as needed, by the reason recording stopped. Returns the number
+    /// of lines that are lost.
+    fn mark_stopped(&mut self, reason: &str) -> u64 {
+        self.pending.clear();
+        let mut text = json!({"stopped": {"reason": reason}}).to_string();
+        text.push('\n');
+        let length = self.file.metadata().map_or(0, |about| about.len());
+        let mut lost = 0;
+        // A full disk has room where a line is taken back.
+        while let Some(end) = self.ends.pop_back() {
+            if end > length {
+                lost += 1;
+                continue;
+            }
+            let replaced = self
+                .file
+                .set_len(end)
+                .and_then(|()| self.file.seek(SeekFrom::Start(end)))
+                .and_then(|_| self.file.write_all(text.as_bytes()));
+            if replaced.is_ok() {
+                break;
+            }
+            lost += 1;
+        }
+        lost
+    }
+}
+
+/// Bytes that are written together.
+const MAX_PENDING: usize = 64 * 1024;
+
+/// Unit of what waits to be written, in bytes.
+const UNIT: usize = 256;
+
+/// Limit on what waits to be written: 8 MiB.
+const ROOM: usize = 8 * 1024 * 1024 / UNIT;
+
+const ROOM_LIMIT: u32 = 8 * 1024 * 1024 / 256;
+
+/// Part of a text that is no message that is kept.
+const MAX_TEXT: usize = 4096;
+
+/// Lines that can be taken back when the disk is full.
+const KEPT_ENDS: usize = 256;

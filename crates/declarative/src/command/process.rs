@@ -1,0 +1,265 @@
+//! Running processes: their group, their time, and their output.
+//!
+//! A supervising task owns the child. It ends the whole process group when the time is over, when
+//! nobody reads any more, and when the program has ended and left others behind.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+
+use crate::secret::Masker;
+
+/// A program with everything it is started with.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    /// Name for people.
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    /// The whole environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) stdin: Option<Vec<u8>>,
+    pub(crate) timeout: Duration,
+    pub(crate) success: Vec<i32>,
+    pub(crate) masker: Masker,
+}
+
+impl Invocation {
+    /// Starts the program. Dropping the reader ends it.
+    pub(crate) fn start(self) -> io::Result<ProcessReader> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.spawn()?;
+        if let (Some(bytes), Some(mut stdin)) = (self.stdin, child.stdin.take()) {
+            tokio::spawn(async move {
+                // A program need not read its input.
+                let _ = stdin.write_all(&bytes).await;
+            });
+        }
+        let missing = || io::Error::other("the program has no output");
+        let (stdout, stderr) =
+            (child.stdout.take().ok_or_else(missing)?, child.stderr.take().ok_or_else(missing)?);
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let (end, ended) = oneshot::channel();
+        let (exit, exited) = oneshot::channel();
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let supervisor =
+            Supervisor { child, group, ended, deadline: Instant::now() + self.timeout };
+        tokio::spawn(supervisor.run(stderr, errors.clone(), exit));
+        Ok(ProcessReader {
+            stdout,
+            masker: self.masker,
+            exited: Some(exited),
+            exit: None,
+            drain: None,
+            is_finished: false,
+            errors,
+            name: self.name,
+            success: self.success,
+            timeout: self.timeout,
+            _end: end,
+        })
+    }
+}
+
+/// Way in which a process ended.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    Status(ExitStatus),
+    TimedOut,
+    Lost,
+}
+
+struct Supervisor {
+    child: Child,
+    group: Option<Pid>,
+    /// Completes when the reader is dropped.
+    ended: oneshot::Receiver<()>,
+    deadline: Instant,
+}
+
+impl Supervisor {
+    async fn run(
+        mut self,
+        stderr: ChildStderr,
+        errors: Arc<Mutex<Vec<u8>>>,
+        exit: oneshot::Sender<Exit>,
+    ) {
+        let errors = tokio::spawn(keep_last(stderr, errors));
+        let outcome = tokio::select! {
+            status = self.child.wait() => match status {
+                Ok(status) => Exit::Status(status),
+                Err(_) => Exit::Lost,
+            },
+            () = sleep_until(self.deadline) => {
+                self.terminate().await;
+                Exit::TimedOut
+            }
+            _ = &mut self.ended => {
+                self.terminate().await;
+                Exit::Lost
+            }
+        };
+        // The program may have left others of its group behind.
+        self.signal(Signal::KILL);
+        let _ = timeout(DRAIN, errors).await;
+        let _ = exit.send(outcome);
+    }
+
+    /// Asks the group to end, and kills what is left after a while.
+    async fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        let _ = timeout(GRACE, self.child.wait()).await;
+        self.signal(Signal::KILL);
+        let _ = self.child.wait().await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // Fails if there is nobody left.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+/// Keeps the last bytes of the error output.
+async fn keep_last(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(length) = stderr.read(&mut buffer).await {
+        if length == 0 {
+            break;
+        }
+        let mut kept = kept.lock();
+        kept.extend_from_slice(&buffer[..length]);
+        let excess = kept.len().saturating_sub(KEPT_ERRORS);
+        kept.drain(..excess);
+    }
+}
+
+/// Output of a program. It ends with an error if the program fails.
+pub(crate) struct ProcessReader {
+    stdout: ChildStdout,
+    masker: Masker,
+    exited: Option<oneshot::Receiver<Exit>>,
+    exit: Option<Exit>,
+    /// Time for output that is still in the pipe after the exit.
+    drain: Option<Pin<Box<Sleep>>>,
+    is_finished: bool,
+    errors: Arc<Mutex<Vec<u8>>>,
+    name: String,
+    success: Vec<i32>,
+    timeout: Duration,
+    /// Dropped with the reader, which ends the process.
+    _end: oneshot::Sender<()>,
+}
+
+impl ProcessReader {
+    /// Returns what masks the secrets that the program was given.
+    pub(crate) fn masker(&self) -> Masker {
+        self.masker.clone()
+    }
+
+    /// Reads more output. Returns false at its end.
+    fn poll_output(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let before = buffer.filled().len();
+        if let Poll::Ready(read) = Pin::new(&mut self.stdout).poll_read(context, buffer) {
+            return Poll::Ready(read.map(|()| buffer.filled().len() > before));
+        }
+        // Somebody else may hold the pipe open after the program has ended.
+        ready!(self.poll_exit(context));
+        let drain = self.drain.get_or_insert_with(|| Box::pin(sleep(DRAIN)));
+        ready!(drain.as_mut().poll(context));
+        Poll::Ready(Ok(false))
+    }
+
+    fn poll_exit(&mut self, context: &mut Context<'_>) -> Poll<Exit> {
+        if let Some(exited) = &mut self.exited {
+            let exit = ready!(Pin::new(exited).poll(context)).unwrap_or(Exit::Lost);
+            (self.exit, self.exited) = (Some(exit), None);
+        }
+        Poll::Ready(self.exit.unwrap_or(Exit::Lost))
+    }
+
+    /// Describes a failure; `None` if the program succeeded.
+    fn failure(&self, exit: Exit) -> Option<String> {
+        use std::os::unix::process::ExitStatusExt;
+        let name = &self.name;
+        let what = match exit {
+            Exit::Status(status)
+                if status.code().is_some_and(|code| self.success.contains(&code)) =>
+            {
+                return None;
+            }
+            Exit::Status(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("{name} exited with code {code}"),
+                (None, Some(signal)) => format!("{name} was ended by signal {signal}"),
+                (None, None) => format!("{name} failed"),
+            },
+            Exit::TimedOut => {
+                format!("{name} did not finish within {:?} and was ended", self.timeout)
+            }
+            Exit::Lost => format!("{name} was ended"),
+        };
+        let errors = String::from_utf8_lossy(&self.errors.lock()).into_owned();
+        let errors = self.masker.text(errors.trim());
+        Some(if errors.is_empty() { what } else { format!("{what}: {errors}") })
+    }
+}
+
+impl AsyncRead for ProcessReader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.is_finished {
+            if ready!(this.poll_output(context, buffer))? {
+                return Poll::Ready(Ok(()));
+            }
+            this.is_finished = true;
+        }
+        let exit = ready!(this.poll_exit(context));
+        Poll::Ready(match this.failure(exit) {
+            None => Ok(()),
+            Some(message) => Err(io::Error::other(message)),
+        })
+    }
+}
+
+/// Time between the request to end and the kill.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Time for output that is left after the end.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// Bytes of the error output that a failure shows.
+const KEPT_ERRORS: usize = 8 * 1024;

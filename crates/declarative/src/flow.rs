@@ -1,0 +1,338 @@
+//! Running flow files on the engine.
+//!
+//! The first step of a session records the tool as its file had it, with the hash of the file. A
+//! session goes on with that, whatever happens to the file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mcp_flow_engine::{Flow, FlowError, FlowResult};
+use mcp_flow_interaction::OfferedFlow;
+use mcp_flow_session::{Prompt, PromptType};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::library::ToolLibrary;
+use crate::model::{Action, AskStep, DeclaredTool, Step};
+use crate::output;
+use crate::read::read_stored;
+use crate::template::{Variables, shown};
+
+/// A flow as the journal has it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct RecordedFlow {
+    /// SHA-256 of the file.
+    pub(crate) hash: String,
+    /// Directory of the file.
+    pub(crate) folder: PathBuf,
+    pub(crate) tool: Value,
+}
+
+/// Key of the step that records the flow.
+pub(crate) const RECORD: &str = "definition";
+
+/// Offers a flow file as a tool and as a flow.
+pub(crate) fn offer(library: &ToolLibrary, tool: &DeclaredTool) -> OfferedFlow {
+    let (library, name) = (library.clone(), tool.name.to_string());
+    let run = move |flow: Flow, params: Map<String, Value>| {
+        let (library, name) = (library.clone(), name.clone());
+        async move { execute(library, name, flow, params, 0).await }
+    };
+    let mut offered = OfferedFlow::new(tool.name.to_string(), run)
+        .arguments(tool.input.clone())
+        .refuse_unknown_arguments()
+        .task(tool.task)
+        .operation_limit(OPERATION_LIMIT);
+    if let Some(description) = &tool.description {
+        offered = offered.description(description.to_string());
+    }
+    if let Some(title) = &tool.title {
+        offered = offered.title(title.to_string());
+    }
+    let (annotations, schema) = (tool.annotations.clone(), tool.output.schema.clone());
+    offered = offered.customize(move |mut builder| {
+        if let Some(annotations) = &annotations {
+            builder = builder.annotations(annotations.clone());
+        }
+        match &schema {
+            Some(schema) => builder.output_schema(schema.clone()),
+            None => builder,
+        }
+    });
+    let Action::Flow(steps) = &tool.action else { return offered };
+    each_question(steps, &mut |ask| {
+        if let Some(key) = ask.key.literal() {
+            let current = std::mem::replace(&mut offered, OfferedFlow::new("", never));
+            let prompt = ask.prompt.render(&Map::new()).map(with_labels);
+            let mut variables = false;
+            ask.prompt.each_variable(&mut |_| variables = true);
+            let prompt = prompt.and_then(|prompt| serde_json::from_value::<Prompt>(prompt).ok());
+            offered = match prompt {
+                Some(prompt) if !variables => {
+                    current.key(key, schema_of(&prompt)).question(key, &prompt)
+                }
+                _ => current.key(key, json!({})),
+            };
+        }
+    });
+    offered
+}
+
+async fn never(_: Flow, _: Map<String, Value>) -> FlowResult<()> {
+    Ok(())
+}
+
+fn each_question(steps: &[Step], visit: &mut dyn FnMut(&AskStep)) {
+    for step in steps {
+        match step {
+            Step::Ask(ask) => visit(ask),
+            Step::If { then, otherwise, .. } => {
+                each_question(then, visit);
+                each_question(otherwise, visit);
+            }
+            Step::ForEach { steps, .. } => each_question(steps, visit),
+            Step::Call { .. } | Step::Set(_) | Step::Approve { .. } | Step::Return(_) => {}
+        }
+    }
+}
+
+/// JSON Schema of the argument that answers a question.
+fn schema_of(prompt: &Prompt) -> Value {
+    let mut schema = match prompt.kind {
+        PromptType::Text => json!({"type": "string"}),
+        PromptType::Confirm => json!({"type": "boolean"}),
+        PromptType::Number if prompt.validation.integer => json!({"type": "integer"}),
+        PromptType::Number => json!({"type": "number"}),
+        PromptType::Date => json!({"type": "string", "format": "date"}),
+        PromptType::Choice => {
+            let values: Vec<_> = prompt.choices.iter().map(|choice| choice.value.clone()).collect();
+            json!({"enum": values})
+        }
+        PromptType::File => json!({}),
+        PromptType::Custom => prompt.validation.schema.clone().unwrap_or_else(|| json!({})),
+    };
+    if let Value::Object(schema) = &mut schema {
+        schema.entry("description").or_insert_with(|| prompt.message.as_str().into());
+    }
+    schema
+}
+
+/// Runs a flow, nested in `depth` others.
+async fn execute(
+    library: ToolLibrary,
+    name: String,
+    flow: Flow,
+    arguments: Map<String, Value>,
+    depth: usize,
+) -> FlowResult<Value> {
+    if depth > MAX_DEPTH {
+        return Err(FlowError::new(format!(
+            "flows call each other more than {MAX_DEPTH} levels deep"
+        )));
+    }
+    let record = || async {
+        library.leave_to_server(flow.session()).await;
+        library.recorded_flow(&name)
+    };
+    let recorded: RecordedFlow = flow.lookup(RECORD, record).await?;
+    let tool = read_stored(&recorded.tool, &recorded.folder)
+        .ok_or_else(|| FlowError::new(format!("the flow {name} can no longer be read")))?;
+    let Action::Flow(steps) = &tool.action else {
+        return Err(FlowError::new(format!("{name} is not a flow")));
+    };
+    let variables = tool.variables(arguments.clone());
+    let given = if depth == 0 { Map::new() } else { arguments };
+    let mut executor = Executor { library, flow, variables, given, gathered: Map::new(), depth };
+    let returned = match executor.run(steps).await? {
+        Some(value) => value,
+        None => Value::Object(executor.gathered),
+    };
+    output::check(&tool, &returned).map_err(|failure| FlowError::new(failure.message()))?;
+    Ok(returned)
+}
+
+struct Executor {
+    library: ToolLibrary,
+    flow: Flow,
+    variables: Variables,
+    /// Arguments of a nested flow, which answer its questions.
+    given: Map<String, Value>,
+    /// Results of the steps so far.
+    gathered: Map<String, Value>,
+    depth: usize,
+}
+
+type Steps<'a> = std::pin::Pin<Box<dyn Future<Output = FlowResult<Option<Value>>> + Send + 'a>>;
+
+impl Executor {
+    /// Runs steps in order; returns the value of `return`.
+    fn run<'a>(&'a mut self, steps: &'a [Step]) -> Steps<'a> {
+        Box::pin(async move {
+            for step in steps {
+                let returned = match step {
+                    Step::Ask(ask) => {
+                        let answer = self.ask(ask).await?;
+                        self.keep(&ask.name, answer);
+                        None
+                    }
+                    Step::Call { tool, arguments, name } => {
+                        let arguments = arguments.render(&self.variables).unwrap_or_default();
+                        let result = self.call(tool, arguments).await?;
+                        if let Some(name) = name {
+                            self.keep(name, result);
+                        }
+                        None
+                    }
+                    Step::Set(values) => {
+                        for (name, value) in values {
+                            let value = value.render(&self.variables).unwrap_or_default();
+                            self.keep(name, value);
+                        }
+                        None
+                    }
+                    Step::If { condition, then, otherwise } => {
+                        let branch =
+                            if condition.holds(&self.variables) { then } else { otherwise };
+                        self.run(branch).await?
+                    }
+                    Step::ForEach { items, name, steps } => {
+                        let items = match items.render(&self.variables) {
+                            Some(Value::Array(items)) => items,
+                            None => Vec::new(),
+                            Some(other) => {
+                                let message =
+                                    format!("forEach needs a list, not {}", shown(&other));
+                                return Err(FlowError::new(message));
+                            }
+                        };
+                        self.repeat(items, name, steps).await?
+                    }
+                    Step::Approve { key, message } => {
+                        self.approve(key, &message.text(&self.variables)).await?;
+                        None
+                    }
+                    Step::Return(value) => Some(value.render(&self.variables).unwrap_or_default()),
+                };
+                if returned.is_some() {
+                    return Ok(returned);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    async fn repeat(
+        &mut self,
+        items: Vec<Value>,
+        name: &str,
+        steps: &[Step],
+    ) -> FlowResult<Option<Value>> {
+        let before = [name, INDEX].map(|name| self.variables.get(name).cloned());
+        for (index, item) in items.into_iter().enumerate() {
+            self.variables.insert(name.to_owned(), item);
+            self.variables.insert(INDEX.to_owned(), index.into());
+            let returned = self.run(steps).await?;
+            if returned.is_some() {
+                return Ok(returned);
+            }
+        }
+        for (name, value) in [name, INDEX].into_iter().zip(before) {
+            match value {
+                Some(value) => self.variables.insert(name.to_owned(), value),
+                None => self.variables.remove(name),
+            };
+        }
+        Ok(None)
+    }
+
+    async fn ask(&self, ask: &AskStep) -> FlowResult<Value> {
+        let key = ask.key.text(&self.variables);
+        let prompt = ask.prompt.render(&self.variables).map(with_labels).unwrap_or_default();
+        let prompt: Prompt = serde_json::from_value(prompt).map_err(|error| {
+            FlowError::new(format!("the question `{key}` cannot be asked: {error}"))
+        })?;
+        if let Some(given) = self.given.get(&key).filter(|given| !given.is_null()) {
+            return match prompt.check(given) {
+                Ok(_) => Ok(given.clone()),
+                Err(violation) => Err(FlowError::new(format!("`{key}`: {}", violation.error))),
+            };
+        }
+        self.flow.ask(&key, prompt).await
+    }
+
+    /// Calls another tool. A flow runs within this one, so that it can ask.
+    async fn call(&self, tool: &str, arguments: Value) -> FlowResult<Value> {
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            Value::Null => Map::new(),
+            other => {
+                let message = format!("the arguments of {tool} must be an object, not {other}");
+                return Err(FlowError::new(message));
+            }
+        };
+        // Decided once: the file of the tool may change before a replay.
+        let (library, session) = (&self.library, self.flow.session());
+        let decide = || async {
+            library.leave_to_server(session).await;
+            Ok::<_, String>(library.is_flow(tool))
+        };
+        let is_flow: bool = self.flow.lookup(&format!("{tool}.kind"), decide).await?;
+        if is_flow {
+            let (library, name, depth) = (library.clone(), tool.to_owned(), self.depth + 1);
+            let nested = |flow: Flow, arguments: Map<String, Value>| {
+                Box::pin(execute(library, name, flow, arguments, depth))
+            };
+            return self.flow.call(tool, nested, arguments).await;
+        }
+        let owner = self.flow.owner();
+        let call = || async {
+            library.leave_to_server(session).await;
+            library.call(&owner, tool, arguments).await
+        };
+        self.flow.step(&format!("{tool}.call"), call).await
+    }
+
+    async fn approve(&self, key: &str, message: &str) -> FlowResult<()> {
+        let mut prompt = Prompt::new(PromptType::Confirm, message);
+        prompt.ui = Some(json!({"approval": true}));
+        let agreed = self.flow.ask(key, prompt).await?;
+        if agreed == Value::Bool(true) {
+            return Ok(());
+        }
+        self.flow.decline(format!("Not approved: {message}"))
+    }
+
+    fn keep(&mut self, name: &str, value: Value) {
+        self.gathered.insert(name.to_owned(), value.clone());
+        self.variables.insert(name.to_owned(), value);
+    }
+}
+
+/// Adds labels to options that are plain values.
+pub(crate) fn with_labels(mut prompt: Value) -> Value {
+    if let Some(Value::Array(choices)) = prompt.get_mut("choices") {
+        for choice in choices {
+            let has_value = choice.get("value").is_some();
+            if !has_value {
+                let label = shown(choice).into_owned();
+                *choice = json!({"value": choice.take(), "label": label});
+            } else if choice.get("label").is_none() {
+                let label = shown(&choice["value"]).into_owned();
+                choice["label"] = label.into();
+            } else if let Some(label) = choice.get("label").filter(|label| !label.is_string()) {
+                let label = shown(label).into_owned();
+                choice["label"] = label.into();
+            }
+        }
+    }
+    prompt
+}
+
+/// Variable with the number of the item in `forEach`, from 0.
+const INDEX: &str = "index";
+
+/// Limit on the time between two questions: tools have timeouts of their own, at most as long.
+const OPERATION_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Limit on the depth of flows that call each other.
+const MAX_DEPTH: usize = 8;

@@ -1,0 +1,70 @@
+//! Cycles of flows that call each other.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{Action, DeclaredTool, Step};
+
+/// Finds a cycle for each flow that is part of one, as a list of names.
+pub(super) fn find_cycles<'a>(tools: impl Iterator<Item = &'a DeclaredTool>) -> Vec<Vec<&'a str>> {
+    let mut calls: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tool in tools {
+        if let Action::Flow(steps) = &tool.action {
+            let mut called = Vec::new();
+            collect(steps, &mut called);
+            calls.insert(&tool.name, called);
+        }
+    }
+    let mut cycles = Vec::new();
+    for start in calls.keys() {
+        if let Some(cycle) = cycle_from(start, &calls) {
+            cycles.push(cycle);
+        }
+    }
+    cycles
+}
+
+/// Describes a cycle.
+pub(super) fn describe(cycle: &[&str]) -> String {
+    let first = cycle.first().copied().unwrap_or_default();
+    let path: Vec<_> = cycle.iter().copied().chain([first]).collect();
+    format!("{first}: this flow calls itself: {}", path.join(" -> "))
+}
+
+/// Searches breadth first for the shortest way back to a flow.
+fn cycle_from<'a>(start: &'a str, calls: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
+    let mut before: HashMap<&str, &str> = HashMap::new();
+    let mut waiting = std::collections::VecDeque::from([start]);
+    while let Some(name) = waiting.pop_front() {
+        for &called in calls.get(name).into_iter().flatten() {
+            if called == start {
+                let mut cycle = vec![name];
+                let mut at = name;
+                while at != start {
+                    at = before.get(at)?;
+                    cycle.push(at);
+                }
+                cycle.reverse();
+                return Some(cycle);
+            }
+            if calls.contains_key(called) && !before.contains_key(called) {
+                before.insert(called, name);
+                waiting.push_back(called);
+            }
+        }
+    }
+    None
+}
+
+fn collect<'a>(steps: &'a [Step], called: &mut Vec<&'a str>) {
+    for step in steps {
+        match step {
+            Step::Call { tool, .. } => called.push(tool),
+            Step::If { then, otherwise, .. } => {
+                collect(then, called);
+                collect(otherwise, called);
+            }
+            Step::ForEach { steps, .. } => collect(steps, called),
+            Step::Ask(_) | Step::Set(_) | Step::Approve { .. } | Step::Return(_) => {}
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Operations of a description, and the tools they become.
+
+use serde_json::{Map, Value, json};
+use wildmatch::WildMatch;
+
+use super::schema::Schemas;
+use super::{Import, resolve};
+
+/// One operation.
+pub(super) struct Operation<'a> {
+    pub(super) spec: &'a Value,
+    pub(super) path: &'a str,
+    pub(super) method: &'static str,
+    /// The path item.
+    pub(super) item: &'a Value,
+    pub(super) value: &'a Value,
+}
+
+/// Reason an operation is left out.
+pub(super) struct Skipped(pub(super) String);
+
+impl Operation<'_> {
+    pub(super) fn title(&self) -> String {
+        format!("{} {}", self.method.to_uppercase(), self.path)
+    }
+
+    pub(super) fn is_selected(&self, patterns: &[WildMatch]) -> bool {
+        let id = self.value.get("operationId").and_then(Value::as_str).unwrap_or_default();
+        let title = self.title();
+        let matches = |pattern: &WildMatch| {
+            pattern.matches(id) || pattern.matches(self.path) || pattern.matches(&title)
+        };
+        patterns.is_empty() || patterns.iter().any(matches)
+    }
+
+    /// Name made of the operation's id, or of its method and path.
+    pub(super) fn name(&self) -> String {
+        let id = self.value.get("operationId").and_then(Value::as_str);
+        let source = match id {
+            Some(id) => id.to_owned(),
+            None => format!("{}_{}", self.method, self.path),
+        };
+        let mut name = String::new();
+        for character in source.chars() {
+            match character {
+                '/' if id.is_some() => name.push('.'),
+                'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => name.push(character),
+                _ if name.ends_with(['_', '.']) => {}
+                _ => name.push('_'),
+            }
+        }
+        let name = name.trim_matches(['_', '.', '-']).to_owned();
+        if name.is_empty() { self.method.to_owned() } else { name }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.value.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// Parameters of the operation and of its path item; the operation's take precedence.
+    fn parameters(&self) -> Vec<&Value> {
+        let mut all: Vec<&Value> = Vec::new();
+        for owner in [self.value, self.item] {
+            let list = owner.get("parameters").and_then(Value::as_array);
+            for parameter in list.into_iter().flatten() {
+                let parameter = resolve(self.spec, parameter);
+                let key = |one: &Value| (one["name"].clone(), one["in"].clone());
+                if !all.iter().any(|other| key(other) == key(parameter)) {
+                    all.push(parameter);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Import<'_> {
+    /// Builds the tool of an operation.
+    pub(super) fn tool(&mut self, operation: &Operation<'_>) -> Result<Value, Skipped> {
+        let is_deprecated = operation.value.get("deprecated") == Some(&Value::Bool(true));
+        if is_deprecated && self.options.only.is_empty() {
+            return Err(Skipped("it is deprecated; name it with --only".to_owned()));
+        }
+        let mut request = Request::default();
+        let mut schemas = Schemas::new(self.spec);
+        for parameter in operation.parameters() {
+            self.add_parameter(operation, parameter, &mut request, &mut schemas)?;
+        }
+        self.add_body(operation, &mut request, &mut schemas)?;
+        let url = self.url(operation, &request)?;
+        let mut http = Map::new();
+        http.insert("method".to_owned(), operation.method.to_uppercase().into());
+        http.insert("url".to_owned(), url.into());
+        self.add_security(operation, &mut http, &mut request);
+        for (name, members) in [("query", request.query), ("headers", request.headers)] {
+            if !members.is_empty() {
+                http.insert(name.to_owned(), members.into());
+            }
+        }
+        if let Some(body) = request.body {
+            http.insert("body".to_owned(), body);
+        }
+        let mut input = json!({"type": "object", "properties": request.properties});
+        if !request.required.is_empty() {
+            input["required"] = request.required.into();
+        }
+        let definitions = schemas.into_definitions();
+        if !definitions.is_empty() {
+            input["$defs"] = definitions.into();
+        }
+        let mut tool = Map::new();
+        tool.insert("name".to_owned(), self.name(operation).into());
+        if let Some(title) = operation.text("summary") {
+            tool.insert("title".to_owned(), mcp_flow_proto::text::prefix(title, 200).into());
+        }
+        let description = operation.text("description").or(operation.text("summary"));
+        let description = description.map(str::to_owned).unwrap_or_else(|| operation.title());
+        let description = mcp_flow_proto::text::prefix(&description, MAX_DESCRIPTION);
+        tool.insert("description".to_owned(), description.into());
+        tool.insert("input".to_owned(), input);
+        tool.insert("annotations".to_owned(), annotations(operation.method));
+        tool.insert("http".to_owned(), http.into());
+        Ok(tool.into())
+    }
+
+    fn add_parameter(
+        &mut self,
+        operation: &Operation<'_>,
+        parameter: &Value,
+        request: &mut Request,
+        schemas: &mut Schemas<'_>,
+    ) -> Result<(), Skipped> {
+        if parameter.is_null() {
+            return Err(Skipped("the reference of a parameter leads nowhere".to_owned()));
+        }
+        let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+        let place = parameter["in"].as_str().unwrap_or_default();
+        let is_required = parameter["required"] == true || place == "path";
+        let mut leave_out = |reason: &str| {
+            let what = format!("the {place} parameter `{name}`: {reason}");
+            match is_required {
+                true => Err(Skipped(what)),
+                false => {
+                    self.left_out.push(format!("{}: {what}", operation.title()));
+                    Ok(())
+                }
+            }
+        };
+        if name.is_empty() {
+            return leave_out("it has no name");
+        }
+        let content = parameter.get("content").and_then(Value::as_object);
+        let schema = match (parameter.get("schema"), content) {
+            (Some(schema), _) => schema,
+            (None, Some(content)) if content.len() == 1 => {
+                return leave_out("its value is encoded as a document");
+            }
+            _ => return leave_out("it has no schema"),
+        };
+        match place {
+            "path" => {
+                let style = parameter["style"].as_str().unwrap_or("simple");
+                if style != "simple" {
+                    return leave_out(&format!("its style is {style}"));
+                }
+            }
+            "query" => {
+                let style = parameter["style"].as_str().unwrap_or("form");
+                if !matches!(style, "form" | "deepObject") {
+                    return leave_out(&format!("its style is {style}"));
+                }
+            }
+            "header" => {
+                let lower = name.to_ascii_lowercase();
+                if ["accept", "content-type", "authorization"].contains(&lower.as_str()) {
+                    return Ok(());
+                }
+                if RESERVED.contains(&lower.as_str()) {
+                    return leave_out("the connection sets this header");
+                }
+            }
+            "cookie" => return leave_out("arguments do not set cookies"),
+            _ => return leave_out("its place is unknown"),
+        }
+        let argument = request.argument(&name, place);
+        let mut property = schemas.convert(schema).map_err(Skipped)?;
+        describe(&mut property, parameter.get("description"));
+        request.properties.insert(argument.clone(), property);
+        if is_required {
+            request.required.push(argument.as_str().into());
+        }
+        let value = format!("{{{{{argument}}}}}");
+        match place {
+            "path" => request.path.push((name, value)),
+            "query" => {
+                let is_list = resolve(self.spec, schema)["type"] == "array";
+                let is_joined = is_list && parameter["explode"] == false;
+                let value = if is_joined { json!({"join": value}) } else { value.into() };
+                request.query.insert(name, value);
+            }
+            _ => {
+                request.headers.insert(name, value.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn add_body(
+        &mut self,
+        operation: &Operation<'_>,
+        request: &mut Request,
+        schemas: &mut Schemas<'_>,
+    ) -> Result<(), Skipped> {
+        let Some(body) = operation.value.get("requestBody") else { return Ok(()) };
+        let body = resolve(self.spec, body);
+        let is_required = body["required"] == true;
+        let content = body.get("content").and_then(Value::as_object);
+        let content: Vec<_> = content.into_iter().flatten().collect();
+        let find = |wanted: &dyn Fn(&str) -> bool| {
+            content
+                .iter()
+                .copied()
+                .find(|(kind, _)| wanted(kind.split(';').next().unwrap_or_default().trim()))
+        };
+        let is_json =
+            |kind: &str| kind == "application/json" || kind.ends_with("+json") || kind == "*/*";
+        let found = find(&is_json)
+            .or_else(|| find(&|kind| kind == "application/x-www-form-urlencoded"))
+            .or_else(|| find(&|kind| kind.starts_with("text/")));
+        let Some((kind, media)) = found else {
+            let kinds: Vec<_> = content.iter().map(|(kind, _)| kind.as_str()).collect();
+            let what = format!("the body can only be {}", kinds.join(", "));
+            if is_required {
+                return Err(Skipped(what));
+            }
+            self.left_out.push(format!("{}: {what}", operation.title()));
+            return Ok(());
+        };
+        if kind != "application/json" && kind != "*/*" {
+            request.headers.insert("Content-Type".to_owned(), kind.as_str().into());
+        }
+        let schema = media.get("schema").cloned().unwrap_or_else(|| json!({}));
+        let argument = request.argument("body", "body");
+        let mut property = schemas.convert(&schema).map_err(Skipped)?;
+        describe(&mut property, body.get("description"));
+        request.properties.insert(argument.clone(), property);
+        if is_required {
+            request.required.push(argument.as_str().into());
+        }
+        request.body = Some(format!("{{{{{argument}}}}}").into());
+        Ok(())
+    }
+
+    /// Returns the URL with variables for the parameters of the path.
+    fn url(&self, operation: &Operation<'_>, request: &Request) -> Result<String, Skipped> {
+        let servers = [operation.value, operation.item, self.spec].into_iter();
+        let server = servers.filter_map(|owner| owner.get("servers")?.get(0)).next();
+        let base = match (&self.options.server, server) {
+            (Some(base), _) => base.clone(),
+            (None, Some(server)) => {
+                let mut base = server["url"].as_str().unwrap_or_default().to_owned();
+                let variables = server.get("variables").and_then(Value::as_object);
+                for (name, variable) in variables.into_iter().flatten() {
+                    let default = variable["default"].as_str().unwrap_or_default();
+                    base = base.replace(&format!("{{{name}}}"), default);
+                }
+                base
+            }
+            (None, None) => String::new(),
+        };
+        if !base.starts_with("http://") && !base.starts_with("https://") {
+            let reason = "the description has no absolute server URL; set it with --server";
+            return Err(Skipped(reason.to_owned()));
+        }
+        if base.contains(['{', '}']) {
+            return Err(Skipped("a variable of the server URL has no default".to_owned()));
+        }
+        // A fragment or a query in a path only tells operations apart.
+        let path = operation.path.split(['#', '?']).next().unwrap_or_default();
+        let mut path = path.to_owned();
+        for (name, value) in &request.path {
+            path = path.replace(&format!("{{{name}}}"), value);
+        }
+        let rest = path.replace("{{", "").replace("}}", "");
+        if rest.contains(['{', '}']) {
+            return Err(Skipped("a variable of the path is not a parameter".to_owned()));
+        }
+        Ok(format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/')))
+    }
+
+    /// Adds credentials, as references to environment variables.
+    fn add_security(
+        &mut self,
+        operation: &Operation<'_>,
+        http: &mut Map<String, Value>,
+        request: &mut Request,
+    ) {
+        let owners = [operation.value, self.spec];
+        let Some(alternatives) = owners.iter().find_map(|owner| owner.get("security")?.as_array())
+        else {
+            return;
+        };
+        // An empty requirement means that credentials are optional.
+        let Some(chosen) =
+            alternatives.iter().find_map(|one| one.as_object().filter(|one| !one.is_empty()))
+        else {
+            return;
+        };
+        for name in chosen.keys() {
+            let scheme = &self.spec["components"]["securitySchemes"][name];
+            let scheme = resolve(self.spec, scheme);
+            let variable = variable_name(&self.options.prefix, name);
+            let secret = |suffix: &str| json!({"secret": format!("env:{variable}{suffix}")});
+            let kind = scheme["type"].as_str().unwrap_or_default();
+            let http_scheme = scheme["scheme"].as_str().unwrap_or_default().to_ascii_lowercase();
+            match (kind, http_scheme.as_str()) {
+                ("http", "bearer") => {
+                    http.insert("auth".to_owned(), json!({"bearer": secret("")}));
+                    self.secrets.push(variable);
+                }
+                ("http", "basic") => {
+                    let (user, password) = (secret("_USER"), secret("_PASSWORD"));
+                    let basic = json!({"username": user, "password": password});
+                    http.insert("auth".to_owned(), json!({"basic": basic}));
+                    self.secrets.push(format!("{variable}_USER"));
+                    self.secrets.push(format!("{variable}_PASSWORD"));
+                }
+                ("apiKey", _) => {
+                    let header = scheme["name"].as_str().unwrap_or_default().to_owned();
+                    match scheme["in"].as_str() {
+                        Some("header") => {
+                            request.headers.insert(header, secret(""));
+                            self.secrets.push(variable);
+                        }
+                        Some("query") => {
+                            request.query.insert(header, secret(""));
+                            self.secrets.push(variable);
+                        }
+                        _ => self
+                            .left_out
+                            .push(format!("{}: the key {name} is a cookie", operation.title())),
+                    }
+                }
+                ("oauth2", _) => {
+                    let flow = &scheme["flows"]["clientCredentials"];
+                    match flow["tokenUrl"].as_str() {
+                        Some(url) => {
+                            let scopes: Vec<_> = chosen[name]
+                                .as_array()
+                                .into_iter()
+                                .flatten()
+                                .filter_map(Value::as_str)
+                                .collect();
+                            let mut oauth = json!({
+                                "token_url": url,
+                                "client_id": secret("_CLIENT_ID"),
+                                "client_secret": secret("_CLIENT_SECRET"),
+                            });
+                            if !scopes.is_empty() {
+                                oauth["scope"] = scopes.join(" ").into();
+                            }
+                            http.insert("auth".to_owned(), json!({"oauth": oauth}));
+                            self.secrets.push(format!("{variable}_CLIENT_ID"));
+                            self.secrets.push(format!("{variable}_CLIENT_SECRET"));
+                        }
+                        None => {
+                            http.insert("auth".to_owned(), json!({"bearer": secret("_TOKEN")}));
+                            self.secrets.push(format!("{variable}_TOKEN"));
+                        }
+                    }
+                }
+                ("openIdConnect", _) => {
+                    http.insert("auth".to_owned(), json!({"bearer": secret("_TOKEN")}));
+                    self.secrets.push(format!("{variable}_TOKEN"));
+                }
+                _ => {
+                    self.left_out
+                        .push(format!("{}: the security scheme {name}", operation.title()));
+                }
+            }
+        }
+    }
+}
+
+/// Parts of a request.
+#[derive(Default)]
+struct Request {
+    properties: Map<String, Value>,
+    required: Vec<Value>,
+    /// Names of parameters, and their templates.
+    path: Vec<(String, String)>,
+    query: Map<String, Value>,
+    headers: Map<String, Value>,
+    body: Option<Value>,
+}
+
+impl Request {
+    /// Returns the name of an argument that is a variable, and that no other has.
+    fn argument(&self, name: &str, place: &str) -> String {
+        let is_allowed = |one: &char| one.is_ascii_alphanumeric() || *one == '_' || *one == '-';
+        let plain: String =
+            name.chars().map(|one| if is_allowed(&one) { one } else { '_' }).collect();
+        let plain = plain.trim_matches('_').to_owned();
+        let plain = if plain.is_empty() { place.to_owned() } else { plain };
+        let mut argument = plain.clone();
+        let mut number = 2;
+        while self.properties.contains_key(&argument) {
+            argument = match number {
+                2 => format!("{plain}_{place}"),
+                number => format!("{plain}_{place}_{number}"),
+            };
+            number += 1;
+        }
+        argument
+    }
+}
+
+fn describe(schema: &mut Value, description: Option<&Value>) {
+    if let (Value::Object(schema), Some(Value::String(text))) = (schema, description) {
+        let text = mcp_flow_proto::text::prefix(text.trim(), MAX_DESCRIPTION);
+        schema.entry("description").or_insert_with(|| text.into());
+    }
+}
+
+fn annotations(method: &str) -> Value {
+    match method {
+        "get" | "head" | "options" => json!({"readOnly": true, "openWorld": true}),
+        "put" => json!({"destructive": true, "idempotent": true, "openWorld": true}),
+        "delete" => json!({"destructive": true, "idempotent": true, "openWorld": true}),
+        "patch" => json!({"destructive": true, "openWorld": true}),
+        _ => json!({"destructive": false, "openWorld": true}),
+    }
+}
+
+/// Name of the environment variable of a security scheme.
+fn variable_name(prefix: &str, scheme: &str) -> String {
+    let text = format!("{prefix}_{scheme}");
+    let text: String = text
+        .chars()
+        .map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_uppercase() } else { '_' })
+        .collect();
+    text.trim_matches('_').to_owned()
+}
+
+const MAX_DESCRIPTION: usize = 4 * 1024;
+
+const RESERVED: [&str; 8] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+];

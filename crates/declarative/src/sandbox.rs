@@ -1,0 +1,289 @@
+//! Sandbox of programs: file access by Landlock, no network by a network namespace, resource limits,
+//! and a process namespace, with which everything ends that a program has started.
+//!
+//! The server starts itself as a launcher ([`COMMAND`]), which restricts itself and then becomes the
+//! program. A restriction that the kernel does not have is an error: nothing runs without it.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::UnshareFlags;
+use serde::{Deserialize, Serialize};
+
+/// Degree of isolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SandboxMode {
+    /// Only listed files.
+    Files,
+    /// Only listed files, no network, limited resources, no processes left behind.
+    Strict,
+}
+
+/// Part of a launcher in the process namespace of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) enum ProcessNamespace {
+    /// There is none; the launcher becomes the program.
+    Shared,
+    /// The launcher creates it, and starts another as its first process.
+    Own,
+    /// The launcher is its first process. It starts the program, and the kernel kills all others when
+    /// both have ended.
+    First,
+}
+
+/// Rules of a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct SandboxRules {
+    /// Files and directories that may be read, besides those of the system.
+    pub(crate) read: Vec<PathBuf>,
+    /// Files and directories that may be changed.
+    pub(crate) write: Vec<PathBuf>,
+    pub(crate) network: bool,
+    pub(crate) memory: Option<u64>,
+    pub(crate) cpu_seconds: Option<u64>,
+    pub(crate) processes: Option<u64>,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) namespace: ProcessNamespace,
+}
+
+impl SandboxRules {
+    pub(crate) fn new(mode: SandboxMode) -> Self {
+        let is_strict = mode == SandboxMode::Strict;
+        Self {
+            read: Vec::new(),
+            write: Vec::new(),
+            network: !is_strict,
+            memory: is_strict.then_some(MEMORY),
+            cpu_seconds: is_strict.then_some(CPU_SECONDS),
+            processes: None,
+            open_files: is_strict.then_some(OPEN_FILES),
+            file_bytes: is_strict.then_some(FILE_BYTES),
+            namespace: match mode {
+                SandboxMode::Files => ProcessNamespace::Shared,
+                SandboxMode::Strict => ProcessNamespace::Own,
+            },
+        }
+    }
+}
+
+/// Program that starts others in a sandbox.
+#[derive(Debug)]
+pub struct Launcher {
+    path: PathBuf,
+    /// Reason for which it does not work, with and without a network and a process namespace.
+    probed: [OnceLock<Result<(), String>>; 4],
+}
+
+impl Launcher {
+    /// Uses a program that calls [`launch`] if its first argument is [`COMMAND`].
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, probed: Default::default() }
+    }
+
+    /// Checks that the kernel has what the rules need.
+    pub(crate) fn check(&self, rules: &SandboxRules) -> Result<(), String> {
+        let has_namespace = rules.namespace != ProcessNamespace::Shared;
+        let probed = &self.probed[usize::from(rules.network) + 2 * usize::from(has_namespace)];
+        probed.get_or_init(|| self.probe(rules)).clone()
+    }
+
+    fn probe(&self, rules: &SandboxRules) -> Result<(), String> {
+        let SandboxRules { network, namespace, .. } = *rules;
+        let strict = SandboxRules::new(SandboxMode::Strict);
+        let rules = SandboxRules { network, namespace, ..strict };
+        let rules = serde_json::to_string(&rules).unwrap_or_default();
+        let output = Command::new(&self.path).args([COMMAND, &rules]).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("the sandbox cannot be started: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                Err(format!("this system cannot run the sandbox: {}", reason.trim()))
+            }
+        }
+    }
+
+    /// Returns the program and the arguments that start a program in a sandbox.
+    pub(crate) fn wrap(&self, rules: &SandboxRules, program: &Path) -> (PathBuf, Vec<OsString>) {
+        let rules = serde_json::to_string(rules).unwrap_or_default();
+        (self.path.clone(), vec![COMMAND.into(), rules.into(), program.into()])
+    }
+}
+
+/// First argument of the launcher.
+pub const COMMAND: &str = "sandbox-launch";
+
+/// Restricts this process as its arguments say, and becomes the program that they name. Without a
+/// program it only reports whether the restrictions work. Must be called by the only thread.
+pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter();
+    let rules = arguments.next().and_then(|rules| rules.into_string().ok());
+    let rules = rules.and_then(|rules| serde_json::from_str::<SandboxRules>(&rules).ok());
+    let Some(rules) = rules else {
+        eprintln!("the rules of the sandbox are missing");
+        return ExitCode::from(CANNOT_RUN);
+    };
+    let started = match rules.namespace {
+        ProcessNamespace::Own => enter_namespaces(&rules, arguments),
+        ProcessNamespace::Shared | ProcessNamespace::First => start(&rules, arguments),
+    };
+    started.unwrap_or_else(|error| {
+        eprintln!("the sandbox failed: {error}");
+        ExitCode::from(CANNOT_RUN)
+    })
+}
+
+/// Starts another launcher in namespaces of its own, and waits for it.
+fn enter_namespaces(
+    rules: &SandboxRules,
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<ExitCode, String> {
+    let mut flags = UnshareFlags::NEWPID;
+    if !rules.network {
+        flags |= UnshareFlags::NEWNET;
+    }
+    unshare_or_as_user(flags).map_err(|error| format!("process namespace: {error}"))?;
+    let first = SandboxRules { namespace: ProcessNamespace::First, network: true, ..rules.clone() };
+    let first = serde_json::to_string(&first).map_err(|error| error.to_string())?;
+    let launcher = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(launcher);
+    command.args([COMMAND, &first]).args(arguments);
+    let status = command.status().map_err(|error| format!("process namespace: {error}"))?;
+    Ok(exit_code(status))
+}
+
+/// Restricts this process, and becomes or starts the program.
+fn start(
+    rules: &SandboxRules,
+    mut arguments: impl Iterator<Item = OsString>,
+) -> Result<ExitCode, String> {
+    let program = arguments.next();
+    restrict(rules, program.as_ref().map(Path::new))?;
+    let Some(program) = program else { return Ok(ExitCode::SUCCESS) };
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    let error = match rules.namespace {
+        ProcessNamespace::First => match command.status() {
+            Ok(status) => return Ok(exit_code(status)),
+            Err(error) => error,
+        },
+        ProcessNamespace::Shared | ProcessNamespace::Own => command.exec(),
+    };
+    eprintln!("{} cannot be run: {error}", program.display());
+    Ok(ExitCode::from(CANNOT_RUN))
+}
+
+/// Exit code that reports the end of another process, as shells do.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(CANNOT_RUN))
+}
+
+fn restrict(rules: &SandboxRules, program: Option<&Path>) -> Result<(), String> {
+    limit_resources(rules).map_err(|error| format!("resource limits: {error}"))?;
+    if !rules.network {
+        leave_network().map_err(|error| format!("network namespace: {error}"))?;
+    }
+    restrict_files(rules, program)
+}
+
+fn limit_resources(rules: &SandboxRules) -> std::io::Result<()> {
+    for (resource, limit) in [
+        (Resource::As, rules.memory),
+        (Resource::Cpu, rules.cpu_seconds),
+        (Resource::Nproc, rules.processes),
+        (Resource::Nofile, rules.open_files),
+        (Resource::Fsize, rules.file_bytes),
+        (Resource::Core, Some(0)),
+    ] {
+        if let Some(limit) = limit {
+            let current = rustix::process::getrlimit(resource);
+            let limit = current.maximum.map_or(limit, |maximum| limit.min(maximum));
+            setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves this process to a network namespace without interfaces.
+fn leave_network() -> std::io::Result<()> {
+    unshare_or_as_user(UnshareFlags::NEWNET)
+}
+
+/// Moves this process, or its children, to new namespaces. An unprivileged process needs a user
+/// namespace of its own for that.
+#[expect(deprecated, reason = "no descriptors are shared with other threads: there are none")]
+fn unshare_or_as_user(flags: UnshareFlags) -> std::io::Result<()> {
+    use rustix::thread::unshare;
+    if unshare(flags).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    unshare(flags | UnshareFlags::NEWUSER)?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw()))?;
+    std::fs::write("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw()))
+}
+
+fn restrict_files(rules: &SandboxRules, program: Option<&Path>) -> Result<(), String> {
+    let describe = |error: landlock::RulesetError| format!("Landlock: {error}");
+    let is_there = |path: &&Path| path.exists();
+    let system = SYSTEM.iter().map(Path::new).chain(program).filter(is_there);
+    let (read, write) = (AccessFs::from_read(LANDLOCK), AccessFs::from_all(LANDLOCK));
+    let devices = DEVICES.iter().map(Path::new).filter(is_there);
+    for path in rules.read.iter().chain(&rules.write) {
+        if !path.exists() {
+            return Err(format!("{} does not exist", path.display()));
+        }
+    }
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(system, read)))
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(devices, write)))
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(&rules.read, read)))
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(&rules.write, write)))
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .map_err(describe)?;
+    match status.ruleset {
+        RulesetStatus::FullyEnforced => Ok(()),
+        _ => Err("Landlock: the kernel enforces it only in part".to_owned()),
+    }
+}
+
+/// Version of Landlock that is needed: since Linux 6.2, it also bounds truncation.
+const LANDLOCK: ABI = ABI::V3;
+
+/// Directories that programs need to start. They may be read and executed.
+const SYSTEM: [&str; 10] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/etc",
+    "/dev/urandom",
+];
+
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
+
+/// Exit code of a launcher that could not start the program.
+const CANNOT_RUN: u8 = 126;
+
+const MEMORY: u64 = 4 << 30;
+const CPU_SECONDS: u64 = 60;
+const OPEN_FILES: u64 = 1024;
+const FILE_BYTES: u64 = 1 << 30;

@@ -1,0 +1,268 @@
+//! Templates: `{{name}}` in the texts and values of tool files.
+//!
+//! A template is parsed once, when its file is read. Values are inserted as they are and never
+//! parsed again, so an argument cannot contain a template. `\{{` is a literal `{{`.
+
+use std::borrow::Cow;
+
+use mcp_flow_workflow::find;
+use serde_json::{Map, Value};
+
+/// Variables by name: the arguments of a call, and what a flow has gathered.
+pub(crate) type Variables = Map<String, Value>;
+
+/// Text with variables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Text(Box<str>),
+    Variable(Box<str>),
+}
+
+impl Template {
+    /// Parses a text; the error says what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find("{{") {
+            if let Some(before) = rest[..start].strip_suffix('\\') {
+                literal.push_str(before);
+                literal.push_str("{{");
+                rest = &rest[start + 2..];
+                continue;
+            }
+            literal.push_str(&rest[..start]);
+            let open = &rest[start + 2..];
+            let end = open.find("}}").ok_or("`{{` has no `}}`; write \\{{ for two plain braces")?;
+            let name = open[..end].trim();
+            if !is_variable(name) {
+                return Err(format!(
+                    "`{{{{{name}}}}}` is not a variable, such as {{{{name}}}} or {{{{a.b.0}}}}; write \
+                     \\{{{{ for two plain braces"
+                ));
+            }
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal).into()));
+            }
+            parts.push(Part::Variable(name.into()));
+            rest = &open[end + 2..];
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal.into()));
+        }
+        Ok(Self { parts })
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Returns the text of a template without variables.
+    pub(crate) fn literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the variable of a template that is nothing else.
+    pub(crate) fn only_variable(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::Variable(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the variables.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Variable(name) => Some(&**name),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// Fills in the text, each value by `insert`; `None` if a variable is absent.
+    pub(crate) fn render_with<E>(
+        &self,
+        variables: &Variables,
+        mut insert: impl FnMut(&str, &Value, &mut String) -> Result<(), E>,
+    ) -> Result<Option<String>, E> {
+        let mut filled = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => filled.push_str(text),
+                Part::Variable(name) => match lookup(variables, name) {
+                    None => return Ok(None),
+                    Some(value) => insert(name, value, &mut filled)?,
+                },
+            }
+        }
+        Ok(Some(filled))
+    }
+
+    /// Fills in a text for people; absent variables are empty.
+    pub(crate) fn text(&self, variables: &Variables) -> String {
+        let mut filled = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => filled.push_str(text),
+                Part::Variable(name) => {
+                    if let Some(value) = lookup(variables, name) {
+                        filled.push_str(&shown(value));
+                    }
+                }
+            }
+        }
+        filled
+    }
+}
+
+/// JSON value with variables in its texts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ValueTemplate {
+    Literal(Value),
+    /// A text that is one variable has the type of its value.
+    Variable(Box<str>),
+    Text(Template),
+    List(Vec<ValueTemplate>),
+    Object(Vec<(Box<str>, ValueTemplate)>),
+}
+
+impl ValueTemplate {
+    /// Parses all texts of a value; reports errors by their path.
+    pub(crate) fn parse(value: &Value, report: &mut dyn FnMut(&str, String)) -> Self {
+        Self::parse_at(value, &mut String::new(), report)
+    }
+
+    fn parse_at(value: &Value, pointer: &mut String, report: &mut dyn FnMut(&str, String)) -> Self {
+        let before = pointer.len();
+        match value {
+            Value::String(text) if text.contains("{{") => match Template::parse(text) {
+                Ok(template) => match (template.literal(), template.only_variable()) {
+                    (Some(text), _) => Self::Literal(text.into()),
+                    (_, Some(name)) => Self::Variable(name.into()),
+                    _ => Self::Text(template),
+                },
+                Err(message) => {
+                    report(pointer, message);
+                    Self::Literal(Value::Null)
+                }
+            },
+            Value::Array(items) => {
+                let items = items.iter().enumerate().map(|(index, item)| {
+                    pointer.push_str(&format!("/{index}"));
+                    let item = Self::parse_at(item, pointer, report);
+                    pointer.truncate(before);
+                    item
+                });
+                Self::List(items.collect())
+            }
+            Value::Object(members) => {
+                let members = members.iter().map(|(name, member)| {
+                    pointer.push('/');
+                    pointer.push_str(&mcp_flow_proto::text::escape_pointer(name));
+                    let member = Self::parse_at(member, pointer, report);
+                    pointer.truncate(before);
+                    (name.as_str().into(), member)
+                });
+                Self::Object(members.collect())
+            }
+            other => Self::Literal(other.clone()),
+        }
+    }
+
+    /// Fills in the value; `None` if it is an absent variable. Absent members and items are left
+    /// out.
+    pub(crate) fn render(&self, variables: &Variables) -> Option<Value> {
+        Some(match self {
+            Self::Literal(value) => value.clone(),
+            Self::Variable(name) => lookup(variables, name)?.clone(),
+            Self::Text(template) => template.text(variables).into(),
+            Self::List(items) => {
+                items.iter().filter_map(|item| item.render(variables)).collect::<Vec<_>>().into()
+            }
+            Self::Object(members) => {
+                let members = members.iter().filter_map(|(name, member)| {
+                    Some((name.to_string(), member.render(variables)?))
+                });
+                Value::Object(members.collect())
+            }
+        })
+    }
+
+    /// Visits the names of all variables.
+    pub(crate) fn each_variable<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
+        match self {
+            Self::Literal(_) => {}
+            Self::Variable(name) => visit(name),
+            Self::Text(template) => template.variables().for_each(visit),
+            Self::List(items) => items.iter().for_each(|item| item.each_variable(visit)),
+            Self::Object(members) => {
+                members.iter().for_each(|(_, member)| member.each_variable(visit));
+            }
+        }
+    }
+}
+
+/// Looks up a variable, or a member of one; null is absent.
+pub(crate) fn lookup<'a>(variables: &'a Variables, name: &str) -> Option<&'a Value> {
+    find(variables, name).filter(|value| !value.is_null())
+}
+
+/// Text of a value: strings as they are, everything else as JSON.
+pub(crate) fn shown(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// Returns whether a text can be the name of a variable, or a path into one.
+fn is_variable(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-$@".contains(&byte);
+    !name.is_empty()
+        && name.len() <= 256
+        && name.split('.').all(|part| !part.is_empty() && part.bytes().all(allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Template, ValueTemplate};
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_filled_in_once() {
+        let variables = json!({"a": "{{b}}", "b": "x", "n": 5, "o": {"p": [1, "two"]}, "z": null});
+        let variables = variables.as_object().unwrap();
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("{{a}} {{ b }}", "{{b}} x"),
+            ("{{n}} {{o.p.1}} {{o.p}}", "5 two [1,\"two\"]"),
+            ("<{{z}}{{missing}}>", "<>"),
+            ("\\{{.Names}}", "{{.Names}}"),
+            ("\\{{{{b}}", "{{x"),
+            ("}}{", "}}{"),
+        ] {
+            assert_eq!(Template::parse(text).unwrap().text(variables), expected, "{text}");
+        }
+        for text in ["{{", "{{a", "{{}}", "{{ .Names }}", "{{a b}}", "{{a..b}}", "{{a|b}}"] {
+            assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_keep_their_types() {
+        let template = json!({"n": "{{n}}", "t": "n={{n}}", "gone": "{{x}}", "l": ["{{x}}", 1]});
+        let template = ValueTemplate::parse(&template, &mut |_, message| panic!("{message}"));
+        let variables = json!({"n": 5});
+        let filled = template.render(variables.as_object().unwrap()).unwrap();
+        assert_eq!(filled, json!({"n": 5, "t": "n=5", "l": [1]}));
+    }
+}

@@ -1,0 +1,196 @@
+//! Tool files: problems, reloading, the published schema.
+
+use mcp_flow_declarative::{SCHEMA, ToolReading, Trust, check_tool_files};
+use mcp_flow_schema::Schema;
+use mcp_flow_workflow::Format;
+use serde_json::json;
+
+use crate::support::{Tools, until};
+
+#[test]
+fn every_problem_has_a_position_and_a_suggestion() {
+    for (text, line, expected) in [
+        ("tools:\n- nam: x\n", 2, "did you mean `name`?"),
+        ("tools:\n- {name: x, run: {program: a, arg: []}}\n", 2, "did you mean `args`?"),
+        ("tools:\n- {name: x}\n", 2, "`run`, `http` or `flow`"),
+        ("tools:\n- {name: x, run: {program: a}, flow: []}\n", 2, "only one of run, flow"),
+        ("tools:\n- {name: 'a b', run: {program: a}}\n", 2, "letters, digits"),
+        ("tools:\n- {name: x, run: {program: a}}\n- {name: x, run: {program: a}}\n", 3, "twice"),
+        ("tools:\n- name: x\n  run:\n    program: a\n    args: ['{{b}}']\n", 5, "no variable `b`"),
+        (
+            "tools:\n- name: x\n  input: {properties: {path: {}}}\n  run: {program: a, args: ['{{paht}}']}",
+            4,
+            "did you mean `path`?",
+        ),
+        ("tools:\n- {name: x, run: {program: '{{a}}'}}", 2, "cannot have variables"),
+        ("tools:\n- {name: x, run: {program: git log}}", 2, "pass those as `args`"),
+        (
+            "tools:\n- {name: x, input: {properties: {a: {}}}, run: {program: sh, args: [-c, 'echo {{a}}']}}",
+            2,
+            "cannot have variables, which could contain code",
+        ),
+        (
+            "tools:\n- {name: x, input: {properties: {a: {type: array}}}, run: {program: a, args: ['{{a}}']}}",
+            2,
+            "each",
+        ),
+        ("tools:\n- {name: x, run: {program: a, timeout: soon}}", 2, "30s"),
+        ("tools:\n- {name: x, run: {program: a, sandbox: stict}}", 2, "did you mean `strict`?"),
+        ("tools:\n- {name: x, run: {program: a, env: {A: {secret: TOKEN}}}}", 2, "env:NAME"),
+        (
+            "tools:\n- {name: x, input: {properties: {a: {}}}, run: {program: a, env: {PATH: '{{a}}'}}}",
+            2,
+            "which programs",
+        ),
+        ("tools:\n- {name: x, run: {program: a}, output: {as: jsn}}", 2, "did you mean `json`?"),
+        ("tools:\n- {name: x, run: {program: a}, output: {pick: items}}", 2, "JSON Pointer"),
+        ("tools:\n- {name: x, input: {type: string}, run: {program: a}}", 2, "must be object"),
+        ("tools:\n- {name: x, input: {type: 7}, run: {program: a}}", 2, "`input`"),
+        ("tools:\n- {name: x, http: {url: 'ftp://a'}}", 2, "https://"),
+        (
+            "tools:\n- {name: x, input: {properties: {h: {}}}, http: {url: 'https://{{h}}/'}}",
+            2,
+            "scheme and host",
+        ),
+        ("tools:\n- {name: x, http: {url: 'https://a/../b'}}", 2, "segments"),
+        (
+            "tools:\n- {name: x, http: {url: 'https://a/', headers: {Host: b}}}",
+            2,
+            "cannot be changed",
+        ),
+        (
+            "tools:\n- {name: x, input: {properties: {t: {}}}, http: {url: 'https://a/', headers: {Authorization: '{{t}}'}}}",
+            2,
+            "use a secret",
+        ),
+        ("tools:\n- {name: x, http: {url: 'https://u:p@a/'}}", 2, "use `auth`"),
+        ("tools:\n- {name: x, flow: []}", 2, "at least one step"),
+        ("tools:\n- name: x\n  flow:\n  - ak: {key: a, message: m}", 4, "did you mean `ask`?"),
+        ("tools:\n- name: x\n  flow:\n  - ask: {key: a, type: color, message: m}", 4, "use one of"),
+        ("tools:\n- name: x\n  flow:\n  - ask: {key: a, type: choice, message: m}", 4, "choices"),
+        (
+            "tools:\n- name: x\n  flow:\n  - ask: {key: a, type: number, message: m, min: 5, max: 1}",
+            4,
+            "min and max",
+        ),
+        ("tools:\n- name: x\n  flow:\n  - return: '{{a}}'", 4, "no variable `a`"),
+        ("tools:\n- name: x\n  flow:\n  - if: {vr: a}\n    then: []", 4, "did you mean `var`?"),
+        (
+            "tools:\n- name: x\n  input: {properties: {approve: {}}}\n  flow:\n  - approve: {message: m}",
+            5,
+            "approve by itself",
+        ),
+        ("tools: [", 2, "YAML"),
+        ("a: &a [x, x]\ntools: *a\nb: *c\n", 3, ""),
+    ] {
+        let reading = ToolReading::of(text, Format::Yaml, ".".as_ref());
+        assert!(reading.file.is_none(), "{text}");
+        let found = reading.problems.iter().find(|problem| problem.message.contains(expected));
+        let found = found.unwrap_or_else(|| panic!("{text}: {:?}", reading.problems));
+        assert_eq!(found.position.line, line, "{text}: {found}");
+    }
+}
+
+#[test]
+fn expansion_bombs_are_rejected() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let before = format!("*a{}, ", level - 1).repeat(9);
+        bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
+    }
+    let reading = ToolReading::of(&format!("{bomb}tools: []\n"), Format::Yaml, ".".as_ref());
+    assert!(reading.problems[0].message.contains("aliases"), "{:?}", reading.problems);
+}
+
+/// Editors accept what is valid, and reject what is not.
+#[test]
+fn the_published_schema_describes_the_files() {
+    let mut schema: serde_json::Value = serde_json::from_str(SCHEMA).unwrap();
+    schema.as_object_mut().unwrap().remove("$schema");
+    schema.as_object_mut().unwrap().remove("$id");
+    let schema = Schema::compile(&schema).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let value = Format::Yaml.parse(&text).unwrap();
+        assert!(schema.accepts(&value), "{}", path.display());
+        let reading = ToolReading::of(&text, Format::Yaml, &folder);
+        assert_eq!(reading.problems, [], "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 10, "{count} examples");
+    for (tool, expected) in [
+        (json!({"name": "x", "run": {"program": "a"}}), true),
+        (json!({"name": "x", "run": {"program": "a", "nonsense": 1}}), false),
+        (json!({"name": "x"}), false),
+        (json!({"name": "x", "run": {"program": "a"}, "flow": [{"return": 1}]}), false),
+        (json!({"name": "x", "flow": [{"ask": {"key": "a"}}]}), false),
+        (
+            json!({"name": "x", "http": {"url": "https://a/", "auth": {"bearer": {"secret": "env:A"}}}}),
+            true,
+        ),
+        (json!({"name": "x", "http": {"url": "/a"}}), false),
+    ] {
+        let file = json!({"tools": [tool]});
+        assert_eq!(schema.accepts(&file), expected, "{file}");
+        let reading = ToolReading::of(&file.to_string(), Format::Json, ".".as_ref());
+        assert_eq!(reading.file.is_some(), expected, "{file}: {:?}", reading.problems);
+    }
+}
+
+#[tokio::test]
+async fn changes_take_effect_and_broken_files_keep_their_last_version() {
+    let tool = |name: &str, text: &str| {
+        format!("tools: [{{name: {name}, description: d, run: {{program: echo, args: [{text}]}}}}]")
+    };
+    let tools =
+        Tools::with(&[("a.yaml", &tool("a", "one")), ("b.yaml", &tool("b", "b"))], Trust::System);
+    let _watching = tools.library.watch().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(tools.path().join(name), text).unwrap();
+    assert_eq!(tools.text("a", json!({})).await, "one");
+    write("a.yaml", &tool("a", "two"));
+    until("the change", async || tools.text("a", json!({})).await == "two").await;
+    write("a.yaml", "tools: [");
+    until("the problem", async || tools.library.files()[0].is_outdated).await;
+    assert_eq!(tools.text("a", json!({})).await, "two");
+    assert_eq!(tools.text("b", json!({})).await, "b");
+    write("c.json", &json!({"tools": [{"name": "c", "run": {"program": "echo"}}]}).to_string());
+    until("the new file", async || tools.listed().await == ["a", "b", "c"]).await;
+    std::fs::remove_file(tools.path().join("b.yaml")).unwrap();
+    until("the removal", async || tools.listed().await == ["a", "c"]).await;
+    write("a.yaml", &tool("renamed", "three"));
+    until("the repair", async || tools.listed().await == ["c", "renamed"]).await;
+    // Two files with the same name: the first keeps it.
+    write("d.yaml", &tool("c", "d"));
+    until("the duplicate", async || !tools.library.files().last().unwrap().problems.is_empty())
+        .await;
+    assert_eq!(tools.text("c", json!({})).await, "");
+}
+
+#[test]
+fn missing_secrets_and_cycles_are_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let paths = [
+        write(
+            "s.yaml",
+            "tools: [{name: s, description: d, run: {program: env, env: {A: {secret: 'env:NO_SUCH_KEY'}}}}]",
+        ),
+        write("x.yaml", "tools: [{name: x, description: d, flow: [{call: {tool: y}}]}]"),
+        write(
+            "y.yaml",
+            "tools: [{name: y, description: d, flow: [{forEach: {items: [1], do: [{call: {tool: x}}]}}]}]",
+        ),
+    ];
+    let checked = check_tool_files(&paths, None);
+    assert!(checked[0].1[0].message.contains("env:NO_SUCH_KEY"), "{checked:?}");
+    assert!(!checked[0].1[0].is_error());
+    assert!(checked[1].1[0].message.contains("x -> y -> x"), "{checked:?}");
+    assert!(checked[1].1[0].is_error() && checked[2].1[0].is_error());
+}

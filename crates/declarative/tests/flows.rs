@@ -1,0 +1,236 @@
+//! Flow files: questions, calls, approvals, versions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_declarative::Trust;
+use mcp_flow_session::MemoryStore;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Tools, until};
+
+/// A session, as a client without push runs it.
+struct Session<'a> {
+    tools: &'a Tools,
+    id: String,
+    next: Value,
+}
+
+impl<'a> Session<'a> {
+    async fn start(tools: &'a Tools, name: &str, params: Value) -> Self {
+        let params = json!({"toolName": name, "initialParams": params});
+        let (result, _) = tools.request("interaction.start", params).await;
+        let id = result["sessionId"].as_str().unwrap_or_else(|| panic!("{result}")).to_owned();
+        let mut session = Self { tools, id, next: result["next"].clone() };
+        session.settle().await;
+        session
+    }
+
+    async fn answer(&mut self, value: Value) {
+        let params = json!({"sessionId": self.id, "response": {"value": value}});
+        let (result, _) = self.tools.request("interaction.respond", params).await;
+        assert_eq!(result["accepted"], true, "{value}: {result}");
+        self.next = result["next"].clone();
+        self.settle().await;
+    }
+
+    async fn settle(&mut self) {
+        while self.next["pending"] == true {
+            let params = json!({"sessionId": self.id});
+            let (result, _) = self.tools.request("interaction.continue", params).await;
+            self.next = result["next"].clone();
+        }
+    }
+
+    fn message(&self) -> &str {
+        self.next["prompt"]["message"].as_str().unwrap_or_else(|| panic!("{}", self.next))
+    }
+
+    fn data(&self) -> &Value {
+        let data = &self.next["complete"]["result"]["data"];
+        // What is not an object is the member of one.
+        data.get("value").unwrap_or(data)
+    }
+}
+
+fn example(name: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+#[tokio::test]
+async fn a_flow_asks_all_types_of_questions() {
+    let tools = Tools::of(&example("survey.yaml"));
+    let mut session = Session::start(&tools, "survey", json!({})).await;
+    session.answer(json!("Ada")).await;
+    assert_eq!(session.message(), "Which color, Ada?");
+    assert_eq!(session.next["prompt"]["choices"][1], json!({"value": "b", "label": "Blue"}));
+    for (kind, value) in [
+        ("choice", json!("b")),
+        ("number", json!(3)),
+        ("date", json!("2026-01-02")),
+        ("file", Value::Null),
+        ("custom", json!({"city": "Ulm"})),
+        ("confirm", json!(true)),
+    ] {
+        assert_eq!(session.next["prompt"]["type"], kind, "{}", session.next);
+        session.answer(value).await;
+    }
+    let data = session.data();
+    assert_eq!(data["ordered"], 3, "{data}");
+    assert_eq!((&data["color"], &data["city"]), (&json!("b"), &json!("Ulm")));
+    assert_eq!(data["boxes"][1], "large for Ada");
+}
+
+/// The same flow as a plain tool: every value is an argument.
+#[tokio::test]
+async fn a_flow_takes_all_values_upfront() {
+    let tools = Tools::of(&example("survey.yaml"));
+    let arguments = json!({"name": "Ada", "color": "r", "count": 2, "day": "2026-01-02", "note": "",
+        "address": {"city": "Ulm"}, "sure": false});
+    let (result, _) = tools.call("survey", arguments).await;
+    assert_eq!(result["structuredContent"], json!({"ordered": 0}), "{result}");
+    let (result, _) = tools.call("survey", json!({"name": "Ada", "color": "green"})).await;
+    let text = result.to_string();
+    assert!(text.contains("color"), "{text}");
+}
+
+#[tokio::test]
+async fn approvals_are_given_by_a_person_only() {
+    let tools = Tools::of(&example("deploy.yaml"));
+    assert_eq!(tools.listed().await, ["deploy"], "internal tools are not listed");
+    let (result, _) = tools.call("deploy.run", json!({})).await;
+    assert!(result.to_string().contains("Unknown tool"), "{result}");
+    // Neither an argument nor a parameter of the start approves.
+    let given = json!({"service": "shop", "version": "1.2.3", "environment": "production", "approve": true});
+    let (result, _) = tools.call("deploy", given.clone()).await;
+    assert!(result.to_string().contains("approve"), "{result}");
+    let start = json!({"toolName": "deploy", "initialParams": given});
+    let (result, _) = tools.request("interaction.start", start).await;
+    assert!(result["sessionId"].is_null(), "{result}");
+    let given = json!({"service": "shop", "version": "1.2.3", "environment": "production"});
+    let mut session = Session::start(&tools, "deploy", given.clone()).await;
+    assert_eq!(session.message(), "Deploy shop 1.2.3 to production?");
+    session.answer(json!(true)).await;
+    let log = &session.data()["log"];
+    assert_eq!(*log, "deploying shop 1.2.3 to production");
+    let mut session = Session::start(&tools, "deploy", given).await;
+    session.answer(json!(false)).await;
+    assert_eq!(session.next["complete"]["result"]["success"], false, "{}", session.next);
+    // Without production nobody needs to approve.
+    let given = json!({"service": "shop", "version": "1.2.3", "environment": "staging"});
+    let (result, _) = tools.call("deploy", given).await;
+    assert_eq!(result["structuredContent"]["deployed"], "shop 1.2.3", "{result}");
+}
+
+#[tokio::test]
+async fn flows_call_flows_and_tools_of_the_server() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: outer
+  description: d
+  flow:
+  - call: {tool: inner, arguments: {a: 2}, as: inner}
+  - forEach:
+      items: [1, 2]
+      as: n
+      do:
+      - call: {tool: echo, arguments: {text: "{{n}}/{{index}}"}, as: last}
+  - call: {tool: builtin, arguments: {b: 1}, as: builtin}
+  - return: ["{{inner}}", "{{last}}", "{{builtin}}"]
+- name: inner
+  description: d
+  input: {properties: {a: {type: integer}}}
+  flow:
+  - ask: {key: b, type: number, message: "{{a}} and?"}
+  - return: {sum: ["{{a}}", "{{b}}"]}
+- name: echo
+  description: d
+  input: {properties: {text: {type: string}}}
+  run: {program: echo, args: ["{{text}}"]}
+- name: fails
+  description: d
+  flow: [{call: {tool: failing}}, {return: 1}]
+- name: failing
+  description: d
+  run: {program: sh, args: [-c, 'echo broken >&2; exit 1']}
+- name: wrong
+  description: d
+  flow: [{call: {tool: nowhere}}, {return: 1}]
+"#,
+    );
+    let builtin = mcp_flow_server::Tool::builder("builtin").quick(
+        |context: &mcp_flow_server::Context, arguments: Value| {
+            json!({"by": context.principal().name(), "got": arguments})
+        },
+    );
+    tools.server.add_tools(builtin).unwrap();
+    let mut session = Session::start(&tools, "outer", json!({})).await;
+    assert_eq!(session.message(), "2 and?");
+    session.answer(json!(3)).await;
+    assert_eq!(
+        *session.data(),
+        json!([{"sum": [2, 3]}, "2/1", {"by": "local", "got": {"b": 1}}]),
+        "{}",
+        session.next
+    );
+    assert!(tools.failure("fails", json!({})).await.contains("broken"));
+    assert!(tools.failure("wrong", json!({})).await.contains("nowhere"));
+}
+
+#[tokio::test]
+async fn cyclic_calls_are_not_served() {
+    let tools = Tools::of(
+        "tools: [{name: a, description: d, flow: [{call: {tool: b}}]}, {name: b, description: d, flow: [{call: \
+         {tool: a}}]}, {name: c, description: d, flow: [{return: 1}]}]",
+    );
+    assert_eq!(tools.listed().await, ["c"]);
+    let problems = &tools.library.files()[0].problems;
+    assert!(problems.iter().any(|problem| problem.message.contains("a -> b -> a")), "{problems:?}");
+}
+
+/// A session goes on with the file it began with: after a change, after a restart, and without the
+/// file.
+#[tokio::test]
+async fn sessions_continue_with_their_version_of_the_file() {
+    let flow = |text: &str| {
+        format!(
+            "tools: [{{name: greet, description: d, flow: [{{ask: {{key: a, message: first}}}}, {{ask: {{key: b, message: \
+             second}}}}, {{return: '{text} {{{{a}}}} {{{{b}}}}'}}]}}]"
+        )
+    };
+    let store = Arc::new(MemoryStore::new());
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("greet.yaml");
+    std::fs::write(&file, flow("one")).unwrap();
+    let tools = Tools::open(folder, Trust::System, Some(store.clone()));
+    let _watching = tools.library.watch().unwrap();
+    let mut first = Session::start(&tools, "greet", json!({})).await;
+    first.answer(json!("x")).await;
+    let second = Session::start(&tools, "greet", json!({})).await;
+    let (first_id, second_id) = (first.id.clone(), second.id);
+    std::fs::write(&file, flow("two")).unwrap();
+    until("the new version", async || {
+        let (result, _) = tools.call("greet", json!({"a": "x", "b": "y"})).await;
+        result["content"][0]["text"] == "two x y"
+    })
+    .await;
+    // Another process on the same store, with the changed file.
+    let copy = TempDir::new().unwrap();
+    std::fs::write(copy.path().join("greet.yaml"), flow("three")).unwrap();
+    tools.flows.engine().shutdown().await;
+    let restarted = Tools::open(copy, Trust::System, Some(store.clone()));
+    let mut first = Session { tools: &restarted, id: first_id, next: Value::Null };
+    first.answer(json!("y")).await;
+    assert_eq!(*first.data(), "one x y");
+    restarted.flows.engine().shutdown().await;
+    // And one without the file.
+    let empty = Tools::open(TempDir::new().unwrap(), Trust::System, Some(store));
+    let mut second = Session { tools: &empty, id: second_id, next: Value::Null };
+    second.answer(json!("x")).await;
+    second.answer(json!("z")).await;
+    assert_eq!(*second.data(), "one x z");
+    tokio::time::timeout(Duration::from_secs(10), empty.flows.engine().shutdown()).await.unwrap();
+}

@@ -1,0 +1,162 @@
+//! Import of OpenAPI descriptions.
+
+use mcp_flow_declarative::ToolReading;
+use mcp_flow_declarative::openapi::{ImportOptions, import, to_yaml};
+use mcp_flow_workflow::Format;
+use serde_json::{Value, json};
+
+use crate::support::Tools;
+use crate::support::mock::{MockServer, Reply};
+
+fn description(version: &str) -> Value {
+    json!({
+        "openapi": version,
+        "info": {"title": "Trees", "version": "1"},
+        "servers": [{"url": "https://{region}.trees.example/v1", "variables": {"region": {"default": "eu"}}},
+            {"url": "https://other.example"}],
+        "security": [{"token": []}],
+        "paths": {
+            "/trees/{id}": {
+                "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
+                "get": {"operationId": "trees/get", "summary": "Get a tree", "description": "Gets one.\n\nAll of it.",
+                    "parameters": [
+                        {"$ref": "#/components/parameters/Fields"},
+                        {"name": "session", "in": "cookie", "schema": {"type": "string"}},
+                        {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                        {"name": "filter[kind]", "in": "query", "schema": {"type": "string"}}]},
+                "put": {"operationId": "trees/put", "requestBody": {"$ref": "#/components/requestBodies/Tree"}},
+                "delete": {"operationId": "trees/delete", "deprecated": true}
+            },
+            "/trees": {
+                "post": {"requestBody": {"required": true, "content": {"multipart/form-data": {"schema": {}}}}},
+                "get": {"security": [{"basic": []}], "parameters": [
+                    {"name": "sort", "in": "query", "style": "pipeDelimited", "schema": {"type": "array", "items": {}}}]}
+            },
+            "/broken": {"get": {"parameters": [{"$ref": "#/components/parameters/Nowhere"}]}},
+            "/dangling": {"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/nope"}}}}}}
+        },
+        "components": {
+            "parameters": {"Fields": {"name": "fields", "in": "query", "explode": false, "schema": {"type": "array", "items": {"type": "string"}}}},
+            "requestBodies": {"Tree": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}}},
+            "schemas": {
+                "Tree": {"type": "object", "required": ["name"], "properties": {
+                    "name": {"type": "string", "nullable": true, "example": "oak"},
+                    "size": {"type": "integer", "minimum": 0, "exclusiveMinimum": version.starts_with("3.0"), "xml": {}},
+                    "children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+                    "kind": {"$ref": "#/components/schemas/Kind~1odd name"}}},
+                "Kind/odd name": {"enum": ["leaf", "needle"]}
+            },
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "basic": {"type": "http", "scheme": "basic"}}
+        }
+    })
+}
+
+#[test]
+fn operations_become_tools() {
+    for version in ["3.0.3", "3.1.0"] {
+        let mut spec = description(version);
+        if version.starts_with("3.1") {
+            spec["components"]["schemas"]["Tree"]["properties"]["size"] =
+                json!({"type": "integer", "exclusiveMinimum": 0});
+            spec["components"]["schemas"]["Tree"]["properties"]["name"] =
+                json!({"type": ["string", "null"]});
+        }
+        let imported =
+            import(&spec, &ImportOptions { prefix: "t.".to_owned(), ..Default::default() })
+                .unwrap();
+        let tools = imported.file["tools"].as_array().unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["t.trees.get", "t.trees.put", "t.get_trees"]);
+        let get = &tools[0];
+        assert_eq!(get["http"]["url"], "https://eu.trees.example/v1/trees/{{id}}");
+        assert_eq!(
+            get["http"]["query"],
+            json!({"fields": {"join": "{{fields}}"}, "filter[kind]": "{{filter_kind}}"})
+        );
+        assert_eq!(get["http"]["auth"], json!({"bearer": {"secret": "env:T__TOKEN"}}));
+        assert_eq!(get["annotations"]["readOnly"], true);
+        let put = &tools[1]["input"];
+        assert_eq!(put["properties"]["body"], json!({"$ref": "#/$defs/Tree"}));
+        let tree = &put["$defs"]["Tree"]["properties"];
+        assert_eq!(tree["children"]["items"], json!({"$ref": "#/$defs/Tree"}), "recursion stays");
+        assert_eq!(tree["name"], json!({"type": ["string", "null"]}));
+        assert_eq!(tree["size"], json!({"type": "integer", "exclusiveMinimum": 0}));
+        assert_eq!(tree["kind"], json!({"$ref": "#/$defs/Kind_1odd_name"}));
+        let left_out = imported.left_out.join("\n");
+        for expected in [
+            "cookie parameter `session`",
+            "DELETE /trees/{id}: it is deprecated",
+            "multipart/form-data",
+            "pipeDelimited",
+            "GET /broken",
+            "POST /dangling: the reference #/nope leads nowhere",
+        ] {
+            assert!(left_out.contains(expected), "{expected}: {left_out}");
+        }
+        assert_eq!(imported.secrets, ["T__BASIC_PASSWORD", "T__BASIC_USER", "T__TOKEN"]);
+        let yaml = to_yaml(&imported.file);
+        let reading = ToolReading::of(&yaml, Format::Yaml, ".".as_ref());
+        assert_eq!(reading.problems, [], "{yaml}");
+    }
+}
+
+#[test]
+fn patterns_select_operations() {
+    let spec = description("3.0.3");
+    let names = |only: &[&str]| -> Vec<String> {
+        let only = only.iter().map(|&only| only.to_owned()).collect();
+        let imported = import(&spec, &ImportOptions { only, ..Default::default() });
+        let Ok(imported) = imported else { return Vec::new() };
+        let tools = imported.file["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&["trees/delete"]), ["trees.delete"]);
+    assert_eq!(names(&["PUT *", "trees/get"]), ["trees.get", "trees.put"]);
+    assert_eq!(names(&["/trees/*"]), ["trees.get", "trees.put", "trees.delete"]);
+    assert_eq!(names(&["nothing"]), [""; 0]);
+    for (spec, expected) in [
+        (json!({"swagger": "2.0"}), "Swagger 2.0"),
+        (json!({"openapi": "4.0.0"}), "4.0.0"),
+        (json!({}), "not an OpenAPI"),
+        (json!({"openapi": "3.1.0"}), "paths"),
+    ] {
+        let error = import(&spec, &ImportOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn imported_tools_call_the_api() {
+    let server = MockServer::start(None, |request| {
+        Reply::json(
+            json!({"method": request.method, "target": request.target, "body": request.body}),
+        )
+    })
+    .await;
+    let mut spec = description("3.0.3");
+    spec["security"] = json!([]);
+    let base = format!("http://{}/v1", server.address);
+    let options = ImportOptions {
+        only: vec!["trees/*".to_owned()],
+        server: Some(base),
+        ..Default::default()
+    };
+    let mut file = import(&spec, &options).unwrap().file;
+    for tool in file["tools"].as_array_mut().unwrap() {
+        tool["http"]["allow_private"] = json!(["127.0.0.1"]);
+    }
+    let tools = Tools::of(&to_yaml(&file));
+    let (result, _) = tools
+        .call("trees.get", json!({"id": "a/b", "fields": ["x", "y"], "filter_kind": "k"}))
+        .await;
+    assert_eq!(
+        result["structuredContent"]["target"], "/v1/trees/a%2Fb?fields=x%2Cy&filter%5Bkind%5D=k",
+        "{result}"
+    );
+    let tree = json!({"name": "oak", "children": [{"name": "acorn", "children": []}]});
+    let (result, _) = tools.call("trees.put", json!({"id": "1", "body": tree})).await;
+    assert_eq!(result["structuredContent"]["body"], tree.to_string(), "{result}");
+    let (result, _) = tools.call("trees.put", json!({"id": "1", "body": {"children": [{}]}})).await;
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(result.to_string().contains("name is required"), "{result}");
+}

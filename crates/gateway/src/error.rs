@@ -1,0 +1,151 @@
+//! Failures of upstreams, as callers see them.
+
+use std::time::Duration;
+
+use mcp_flow_client::{Error, sanitize};
+use mcp_flow_proto::error::RpcErrorKind;
+use mcp_flow_proto::{Revision, RpcError};
+use serde_json::{Value, json};
+
+/// The upstream was lost during the request, which may have taken effect.
+pub(crate) const UPSTREAM_LOST: RpcErrorKind =
+    kind("UPSTREAM_LOST", -31401, "The upstream server was lost during the request");
+
+/// The upstream cannot be reached; nothing was sent.
+pub(crate) const UPSTREAM_UNAVAILABLE: RpcErrorKind =
+    kind("UPSTREAM_UNAVAILABLE", -31402, "The upstream server is unavailable");
+
+/// The upstream responded with an error, or with something that is no response.
+pub(crate) const UPSTREAM_ERROR: RpcErrorKind =
+    kind("UPSTREAM_ERROR", -31403, "The upstream server responded with an error");
+
+/// The caller, or its client, did not answer a question of the upstream.
+pub(crate) const NOT_ANSWERED: RpcErrorKind =
+    kind("NOT_ANSWERED", -31404, "The client did not answer the upstream server");
+
+/// A person did not approve the call; nothing was sent.
+pub(crate) const NOT_APPROVED: RpcErrorKind =
+    kind("NOT_APPROVED", -31405, "The call was not approved");
+
+/// The definition of the tool is new or has changed, and nobody has approved it yet.
+pub(crate) const QUARANTINED: RpcErrorKind =
+    kind("QUARANTINED", -31406, "The tool is quarantined until its definition is approved");
+
+const fn kind(name: &'static str, stateless_code: i32, message: &'static str) -> RpcErrorKind {
+    RpcErrorKind { domain: "gateway", name, code: -32000, stateless_code, message }
+}
+
+/// A failure of a request to an upstream.
+pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
+    let details = sanitize::shorten(&error.to_string(), MAX_DETAILS_LENGTH);
+    match error {
+        Error::Server(error) => {
+            let code = i32::try_from(error.code).unwrap_or(UPSTREAM_ERROR.code);
+            let kind = RpcErrorKind { code, stateless_code: code, ..UPSTREAM_ERROR };
+            let message = sanitize::shorten(&error.message, MAX_DETAILS_LENGTH);
+            let mut upstream = json!({"code": error.code, "message": message.clone()});
+            if !error.data.is_null() {
+                upstream["data"] = error.data;
+            }
+            RpcError::new(kind).message(message).with("server", server).with("upstream", upstream)
+        }
+        Error::Lost { .. } | Error::Timeout { .. } => lost(server, &details),
+        Error::Connect { .. } | Error::Closed => unavailable(server, &details, None),
+        Error::Denied(_) => RpcError::new(NOT_ANSWERED).with("server", server).details(details),
+        Error::Usage(_) => RpcError::invalid_params(details).with("server", server),
+        _ => RpcError::new(UPSTREAM_ERROR).with("server", server).details(details),
+    }
+}
+
+/// The error for a request that was sent, and whose outcome is unknown.
+pub(crate) fn lost(server: &str, reason: &str) -> RpcError {
+    let details =
+        format!("{reason}. The request may have taken effect; check before repeating it.");
+    RpcError::new(UPSTREAM_LOST).with("server", server).details(details)
+}
+
+/// The error for a request that was not sent.
+pub(crate) fn unavailable(server: &str, reason: &str, retry: Option<Duration>) -> RpcError {
+    let error = RpcError::new(UPSTREAM_UNAVAILABLE).with("server", server);
+    let error = error.details(format!("{reason}. Nothing was sent; try again later."));
+    match retry {
+        Some(delay) => error.retry_after(delay),
+        None => error,
+    }
+}
+
+/// The error for a response that cannot be used.
+pub(crate) fn unusable(server: &str, reason: &str) -> RpcError {
+    let reason = sanitize::shorten(reason, MAX_DETAILS_LENGTH);
+    RpcError::new(UPSTREAM_ERROR).with("server", server).details(reason)
+}
+
+/// The error for a call that nobody approved.
+pub(crate) fn not_approved(server: &str, reason: &str) -> RpcError {
+    let details = format!("{reason}. Nothing was sent.");
+    RpcError::new(NOT_APPROVED).with("server", server).details(details)
+}
+
+/// The error for a call of a quarantined tool.
+pub(crate) fn quarantined(server: &str, tool: &str) -> RpcError {
+    let tool = sanitize::shorten(tool, 128);
+    let details = format!(
+        "Its definition is new or has changed. An operator approves it with `mcp-flow pins approve \
+         {server}.{tool}` or in the console."
+    );
+    RpcError::new(QUARANTINED).with("server", server).with("tool", tool).details(details)
+}
+
+/// Encodes an error, to be kept in a journal.
+pub(crate) fn to_journal(error: &RpcError) -> Value {
+    serde_json::to_value(error.wire(Revision::BASE)).unwrap_or_default()
+}
+
+/// Restores an error from a journal.
+pub(crate) fn from_journal(kept: &Value) -> RpcError {
+    let name = kept["data"]["name"].as_str().unwrap_or_default();
+    let kinds = [
+        UPSTREAM_LOST,
+        UPSTREAM_UNAVAILABLE,
+        UPSTREAM_ERROR,
+        NOT_ANSWERED,
+        NOT_APPROVED,
+        QUARANTINED,
+    ];
+    let mut kind = kinds.into_iter().find(|kind| kind.name == name).unwrap_or(UPSTREAM_ERROR);
+    let code = kept["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+    // The code of an upstream's own error is that of both eras.
+    if let Some(code) = code.filter(|code| *code != kind.code) {
+        (kind.code, kind.stateless_code) = (code, code);
+    }
+    let mut error = RpcError::new(kind);
+    if let Some(message) = kept["message"].as_str() {
+        error = error.message(message.to_owned());
+    }
+    for (member, value) in kept["data"].as_object().into_iter().flatten() {
+        if !["domain", "name", "code"].contains(&member.as_str()) {
+            error = error.with(member, value.clone());
+        }
+    }
+    error
+}
+
+const MAX_DETAILS_LENGTH: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::{from_journal, lost, not_approved, quarantined, to_journal, unavailable, unusable};
+
+    #[test]
+    fn errors_survive_the_journal() {
+        for error in [
+            lost("up", "it ended"),
+            unavailable("up", "it is gone", None),
+            unusable("up", "it sent nonsense"),
+            not_approved("up", "Nobody answered"),
+            quarantined("up", "tool"),
+        ] {
+            assert_eq!(from_journal(&to_journal(&error)), error);
+        }
+    }
+}

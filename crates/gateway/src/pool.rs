@@ -1,0 +1,310 @@
+//! Connections to one upstream, leased to calls.
+//!
+//! Where the transport tells which call a question of the upstream belongs to, and with stateless
+//! upstreams, one connection serves all calls. Otherwise a call whose caller can be asked has its
+//! connection to itself, so that a question cannot reach somebody else. The lowest free connection is
+//! taken, so callers that take turns always use the same one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use futures_util::StreamExt as _;
+use mcp_flow_client::{ChangeFilter, Client, Revision, ServerInfo};
+use mcp_flow_proto::RpcError;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::breaker::Breaker;
+use crate::error;
+use crate::settings::UpstreamSettings;
+
+/// Connections for callers that share them.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    slots: Mutex<Slots>,
+    freed: Notify,
+    /// Serializes attempts to connect.
+    starting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Slots {
+    slots: Vec<Slot>,
+    last_used: Instant,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Slot {
+    instance: Arc<Instance>,
+    /// A call that may be asked has the connection to itself.
+    is_exclusive: bool,
+    /// Other calls, and subscriptions.
+    shared: usize,
+}
+
+/// One connection to an upstream.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) client: Client,
+    /// True if questions on this connection cannot be attributed to calls.
+    needs_exclusion: AtomicBool,
+    /// Listens for changes of a stateless upstream; set once that was tried.
+    listening: tokio::sync::OnceCell<Option<AbortOnDrop>>,
+    _events: AbortOnDrop,
+}
+
+impl Instance {
+    /// Creates an instance, not connected yet, with the task that follows its events.
+    pub(crate) fn new(client: Client, events: AbortOnDrop) -> Self {
+        let needs_exclusion = AtomicBool::new(true);
+        Self { client, needs_exclusion, listening: tokio::sync::OnceCell::new(), _events: events }
+    }
+
+    /// Listens for changes of the lists of a stateless upstream.
+    async fn listen(&self, changed: &Arc<Notify>) -> Option<AbortOnDrop> {
+        let filter = ChangeFilter::new().tools().prompts().resources();
+        let listening = tokio::time::timeout(LISTEN_TIME, self.client.listen(filter)).await;
+        let (mut changes, changed) = (listening.ok()?.ok()?, changed.clone());
+        let task = tokio::spawn(async move {
+            while let Some(Ok(_)) = changes.next().await {
+                changed.notify_one();
+            }
+        });
+        Some(AbortOnDrop(task.abort_handle()))
+    }
+}
+
+/// Task that ends with its owner.
+#[derive(Debug)]
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Use of an open connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    occupied: Occupied,
+    pub(crate) server: Arc<ServerInfo>,
+}
+
+/// Use of a connection that may not be open yet.
+#[derive(Debug)]
+struct Occupied {
+    pool: Arc<Pool>,
+    instance: Arc<Instance>,
+    is_exclusive: bool,
+}
+
+impl Lease {
+    pub(crate) fn client(&self) -> &Client {
+        &self.occupied.instance.client
+    }
+
+    /// Makes sure that changes of the upstream's lists are noticed. An older upstream announces them
+    /// unasked.
+    pub(crate) async fn listen(&self, changed: &Arc<Notify>) {
+        if self.revision().is_stateless() {
+            let instance = &self.occupied.instance;
+            instance.listening.get_or_init(|| instance.listen(changed)).await;
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.server.revision
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        let mut slots = self.pool.slots.lock();
+        slots.last_used = Instant::now();
+        let own = slots.slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.instance, &self.instance));
+        if let Some(slot) = own {
+            match self.is_exclusive {
+                true => slot.is_exclusive = false,
+                false => slot.shared = slot.shared.saturating_sub(1),
+            }
+        }
+        drop(slots);
+        self.pool.freed.notify_waiters();
+    }
+}
+
+impl Pool {
+    pub(crate) fn new() -> Self {
+        let slots = Slots { slots: Vec::new(), last_used: Instant::now(), is_closed: false };
+        Self {
+            slots: Mutex::new(slots),
+            freed: Notify::new(),
+            starting: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Leases a connection, connecting if needed. `create` prepares a new one.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        settings: &UpstreamSettings,
+        breaker: &Breaker,
+        may_be_asked: bool,
+        create: impl Fn() -> Instance + Send + Sync,
+    ) -> Result<Lease, RpcError> {
+        // The first connection shows whether the others are needed.
+        let first = self.first(settings, &create)?;
+        self.connect(&first, settings, breaker).await?;
+        let begun = tokio::time::Instant::now();
+        loop {
+            // Registered before the check, so that no release is missed.
+            let freed = self.freed.notified();
+            if let Some((instance, is_exclusive)) = self.take(settings, may_be_asked, &create)? {
+                // Released again if connecting fails or is given up.
+                let use_of = Occupied { pool: self.clone(), instance, is_exclusive };
+                let server = self.connect(&use_of.instance, settings, breaker).await?;
+                return Ok(Lease { occupied: use_of, server });
+            }
+            if tokio::time::timeout_at(begun + settings.call_timeout, freed).await.is_err() {
+                let what = format!("all {} connections wait for answers", settings.instances);
+                return Err(error::unavailable(&settings.name, &what, None));
+            }
+        }
+    }
+
+    /// The first connection, which is created if there is none.
+    fn first(
+        &self,
+        settings: &UpstreamSettings,
+        create: &impl Fn() -> Instance,
+    ) -> Result<Arc<Instance>, RpcError> {
+        let mut slots = self.open_slots(settings)?;
+        if slots.slots.is_empty() {
+            slots.slots.push(Slot::new(create()));
+        }
+        let first = slots.slots.first().map(|slot| slot.instance.clone());
+        first.ok_or_else(RpcError::internal)
+    }
+
+    /// Takes the lowest connection that is free for such a call, or a new one within the limit.
+    fn take(
+        &self,
+        settings: &UpstreamSettings,
+        may_be_asked: bool,
+        create: &impl Fn() -> Instance,
+    ) -> Result<Option<(Arc<Instance>, bool)>, RpcError> {
+        let mut slots = self.open_slots(settings)?;
+        let is_exclusive = may_be_asked && slots.slots.first().is_none_or(Slot::needs_exclusion);
+        let free = slots.slots.iter_mut().find(|slot| slot.is_free(is_exclusive));
+        if let Some(slot) = free {
+            slot.occupy(is_exclusive);
+            return Ok(Some((slot.instance.clone(), is_exclusive)));
+        }
+        if slots.slots.len() >= settings.instances.max(1) {
+            return Ok(None);
+        }
+        let mut slot = Slot::new(create());
+        slot.occupy(is_exclusive);
+        let instance = slot.instance.clone();
+        slots.slots.push(slot);
+        Ok(Some((instance, is_exclusive)))
+    }
+
+    fn open_slots(
+        &self,
+        settings: &UpstreamSettings,
+    ) -> Result<parking_lot::MutexGuard<'_, Slots>, RpcError> {
+        let mut slots = self.slots.lock();
+        if slots.is_closed {
+            return Err(error::unavailable(&settings.name, "it was removed", None));
+        }
+        slots.last_used = Instant::now();
+        Ok(slots)
+    }
+
+    /// Connects an instance, unless it is connected. Concurrent callers share one attempt.
+    async fn connect(
+        &self,
+        instance: &Instance,
+        settings: &UpstreamSettings,
+        breaker: &Breaker,
+    ) -> Result<Arc<ServerInfo>, RpcError> {
+        if let Some(server) = instance.client.known_server() {
+            return Ok(server);
+        }
+        let asked = Instant::now();
+        let _one_at_a_time = self.starting.lock().await;
+        if let Some(server) = instance.client.known_server() {
+            return Ok(server);
+        }
+        breaker.check(&settings.name, asked)?;
+        match instance.client.server().await {
+            Ok(server) => {
+                breaker.succeeded();
+                let attributes = match instance.client.transport().await {
+                    Ok(transport) => transport.attributes_messages(),
+                    Err(_) => false,
+                };
+                let needed = !attributes && !server.revision.is_stateless();
+                instance.needs_exclusion.store(needed, Ordering::Release);
+                Ok(server)
+            }
+            Err(failure) => Err(breaker.failed(&settings.name, &failure)),
+        }
+    }
+
+    /// Number of connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        let slots = self.slots.lock();
+        slots.slots.iter().filter(|slot| slot.instance.client.known_server().is_some()).count()
+    }
+
+    /// Number of connections, open or about to be.
+    pub(crate) fn size(&self) -> usize {
+        self.slots.lock().slots.len()
+    }
+
+    /// Takes the connections out if none was used for this long.
+    pub(crate) fn take_idle(&self, limit: std::time::Duration) -> Vec<Client> {
+        let mut slots = self.slots.lock();
+        let is_used = slots.slots.iter().any(|slot| slot.is_exclusive || slot.shared > 0);
+        if is_used || slots.last_used.elapsed() < limit {
+            return Vec::new();
+        }
+        slots.slots.drain(..).map(|slot| slot.instance.client.clone()).collect()
+    }
+
+    /// Takes all connections out; there will be no others.
+    pub(crate) fn close(&self) -> Vec<Client> {
+        let mut slots = self.slots.lock();
+        slots.is_closed = true;
+        slots.slots.drain(..).map(|slot| slot.instance.client.clone()).collect()
+    }
+}
+
+impl Slot {
+    fn new(instance: Instance) -> Self {
+        Self { instance: Arc::new(instance), is_exclusive: false, shared: 0 }
+    }
+
+    fn needs_exclusion(&self) -> bool {
+        self.instance.needs_exclusion.load(Ordering::Acquire)
+    }
+
+    fn is_free(&self, is_exclusive: bool) -> bool {
+        !self.is_exclusive && (!is_exclusive || self.shared == 0)
+    }
+
+    fn occupy(&mut self, is_exclusive: bool) {
+        match is_exclusive {
+            true => self.is_exclusive = true,
+            false => self.shared += 1,
+        }
+    }
+}
+
+/// Time for an upstream to acknowledge that it announces changes.
+const LISTEN_TIME: std::time::Duration = std::time::Duration::from_secs(5);

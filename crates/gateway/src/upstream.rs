@@ -1,0 +1,512 @@
+//! One upstream: its connections, its definitions, and whether it can be started.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use mcp_flow_client::{Client, ClientEvent, Error, ServerInfo, sanitize};
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::model::LogLevel;
+use mcp_flow_server::context::Client as CallerClient;
+use parking_lot::{Mutex, RwLock};
+use serde::Serialize;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use crate::breaker::{Breaker, MAX_FAILURES, backoff};
+use crate::definitions::Definitions;
+use crate::error;
+use crate::isolation::{Caller, PoolKey};
+use crate::metrics::{UpstreamCalls, UpstreamFailure, UpstreamMetrics};
+use crate::naming;
+use crate::pins::Pins;
+use crate::pool::{AbortOnDrop, Instance, Lease, Pool};
+use crate::question::NobodyAsked;
+use crate::resources::SeenLinks;
+use crate::settings::{Isolation, UpstreamSettings};
+
+/// One upstream.
+pub(crate) struct Upstream {
+    pub(crate) settings: UpstreamSettings,
+    /// Prefix of its tools and prompts.
+    pub(crate) prefix: String,
+    /// Links in its results.
+    pub(crate) links: SeenLinks,
+    pub(crate) metrics: UpstreamMetrics,
+    pins: Arc<Pins>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
+    breaker: Breaker,
+    /// Definitions that are served.
+    definitions: RwLock<Arc<Definitions>>,
+    /// The server as it introduced itself last.
+    server: RwLock<Option<Arc<ServerInfo>>>,
+    /// Everything it listed last.
+    listed: Mutex<Option<Arc<Definitions>>>,
+    /// True once it was listed, or could not be, or if its definitions are known.
+    was_tried: watch::Sender<bool>,
+    /// Wakes the maintenance to list again.
+    changed: Arc<Notify>,
+    maintenance: Mutex<Option<AbortHandle>>,
+    /// Called with this upstream when its definitions have changed.
+    on_change: OnChange,
+    log_level: Mutex<Option<LogLevel>>,
+}
+
+/// Called with an upstream whose definitions have changed.
+type OnChange = Box<dyn Fn(&Arc<Upstream>, &Definitions) + Send + Sync>;
+
+/// State of an upstream, for operators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UpstreamStatus {
+    /// Name in the configuration.
+    pub name: String,
+    /// Address or command.
+    pub target: String,
+    /// State.
+    pub state: UpstreamState,
+    /// Open connections, or processes.
+    pub connections: usize,
+    /// Tools it listed last.
+    pub tools: usize,
+    /// Tools that are quarantined.
+    pub quarantined: usize,
+    /// Failed attempts to start it since the last success.
+    pub failures: u32,
+    /// The last failure since the last success.
+    pub last_error: Option<String>,
+    /// Requests to it.
+    pub calls: UpstreamCalls,
+    /// The last errors, the latest first.
+    pub errors: Vec<UpstreamFailure>,
+}
+
+/// State of an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UpstreamState {
+    /// Not started, or stopped while nobody used it.
+    Stopped,
+    /// Connected.
+    Running,
+    /// The last attempt to start it failed.
+    Failing,
+    /// Starts have failed so often that calls fail at once.
+    Unavailable,
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Upstream").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Upstream {
+    pub(crate) fn new(
+        settings: UpstreamSettings,
+        prefix: String,
+        pins: Arc<Pins>,
+        on_change: impl Fn(&Arc<Self>, &Definitions) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let known = pins.last_known(&settings.name).filter(|_| settings.pins);
+        let was_listed = known.is_some();
+        let known = known.map(|known| known.exposed(&settings, &prefix)).unwrap_or_default();
+        Arc::new(Self {
+            settings,
+            prefix,
+            links: SeenLinks::default(),
+            metrics: UpstreamMetrics::default(),
+            pins,
+            pools: Mutex::default(),
+            breaker: Breaker::default(),
+            definitions: RwLock::new(Arc::new(known)),
+            server: RwLock::default(),
+            listed: Mutex::default(),
+            was_tried: watch::Sender::new(was_listed),
+            changed: Arc::default(),
+            maintenance: Mutex::default(),
+            on_change: Box::new(on_change),
+            log_level: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The definitions it listed last.
+    pub(crate) fn definitions(&self) -> Arc<Definitions> {
+        self.definitions.read().clone()
+    }
+
+    /// The server as it introduced itself last; `None` before the first connection.
+    pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
+        self.server.read().clone()
+    }
+
+    /// Lists the definitions again, at once, even if earlier attempts failed.
+    pub(crate) fn refresh_now(self: &Arc<Self>) {
+        self.breaker.succeeded();
+        self.changed.notify_one();
+        self.begin();
+    }
+
+    /// Waits until it was listed or failed to, for a bounded time, and starts it if needed; `None` if
+    /// that is over.
+    pub(crate) fn pending(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
+        self.begin();
+        if *self.was_tried.borrow() {
+            return None;
+        }
+        let (mut tried, limit) = (self.was_tried.subscribe(), self.settings.connect_timeout);
+        Some(async move {
+            let _ = tokio::time::timeout(limit, tried.wait_for(|tried| *tried)).await;
+        })
+    }
+
+    /// Starts the maintenance, which lists the definitions.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        let mut maintenance = self.maintenance.lock();
+        if maintenance.is_none() {
+            let task = tokio::spawn(maintain(Arc::downgrade(self), self.changed.clone()));
+            *maintenance = Some(task.abort_handle());
+        }
+    }
+
+    /// Leases a connection for a caller.
+    pub(crate) async fn lease(self: &Arc<Self>, caller: &Caller) -> Result<Lease, RpcError> {
+        let key = PoolKey::of(caller, self.settings.isolation);
+        let (pool, is_new) = self.pool(key.clone());
+        if is_new && let Some(client) = caller.ends_with(&key) {
+            self.close_after(client.clone(), key);
+        }
+        let lease = self.lease_from(&pool, caller.may_be_asked, false).await?;
+        self.lower_log_level(&lease, caller).await;
+        Ok(lease)
+    }
+
+    /// Leases a connection for the gateway itself.
+    pub(crate) async fn own_lease(self: &Arc<Self>) -> Result<Lease, RpcError> {
+        let (pool, _) = self.pool(PoolKey::Shared);
+        self.lease_from(&pool, false, true).await
+    }
+
+    async fn lease_from(
+        self: &Arc<Self>,
+        pool: &Arc<Pool>,
+        may_be_asked: bool,
+        is_own: bool,
+    ) -> Result<Lease, RpcError> {
+        let lists_changes = is_own || self.settings.isolation == Isolation::Shared;
+        let create = || self.create_instance(lists_changes);
+        pool.lease(&self.settings, &self.breaker, may_be_asked, create).await
+    }
+
+    /// Prepares a connection.
+    fn create_instance(self: &Arc<Self>, lists_changes: bool) -> Instance {
+        let settings = &self.settings;
+        let client = Client::builder()
+            .host(NobodyAsked)
+            .with(|options| {
+                options.revision = settings.revision;
+                options.connect_timeout = settings.connect_timeout;
+                options.request_timeout = settings.call_timeout;
+                options.total_timeout = MAX_CALL_DURATION;
+                options.frame_limit = settings.result_limit;
+                options.max_pages = MAX_PAGES;
+                options.max_entries = MAX_ENTRIES;
+                options.log_level = *self.log_level.lock();
+                // The breaker decides about further attempts.
+                options.backoff = settings.reconnect;
+            })
+            .prepare(settings.connector.clone());
+        let events = self.follow_events(&client, lists_changes);
+        Instance::new(client, events)
+    }
+
+    fn pool(&self, key: PoolKey) -> (Arc<Pool>, bool) {
+        let mut pools = self.pools.lock();
+        let is_new = !pools.contains_key(&key);
+        (pools.entry(key).or_insert_with(|| Arc::new(Pool::new())).clone(), is_new)
+    }
+
+    /// Closes the connections of a session when it ends.
+    fn close_after(self: &Arc<Self>, client: CallerClient, key: PoolKey) {
+        let upstream = Arc::downgrade(self);
+        tokio::spawn(async move {
+            client.closed().await;
+            let Some(upstream) = upstream.upgrade() else { return };
+            let pool = upstream.pools.lock().remove(&key);
+            if let Some(pool) = pool {
+                close_all(pool.close()).await;
+            }
+        });
+    }
+
+    /// Asks the upstream for the log messages that a caller wants, if others wanted fewer.
+    async fn lower_log_level(&self, lease: &Lease, caller: &Caller) {
+        let Some(wanted) = caller.log_level else { return };
+        if lease.server.capabilities.logging.is_none() {
+            return;
+        }
+        {
+            let mut level = self.log_level.lock();
+            if level.is_some_and(|level| level <= wanted) {
+                return;
+            }
+            *level = Some(wanted);
+        }
+        // A call does not depend on its log messages.
+        let _ = tokio::time::timeout(LOG_LEVEL_TIME, lease.client().set_log_level(wanted)).await;
+    }
+
+    /// Follows the events of a connection.
+    fn follow_events(self: &Arc<Self>, client: &Client, lists_changes: bool) -> AbortOnDrop {
+        let (changed, name) = (self.changed.clone(), self.name().to_owned());
+        let mut events = client.events();
+        let task = tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                match event {
+                    ClientEvent::Connected { again: true, .. } => changed.notify_one(),
+                    ClientEvent::ToolsChanged
+                    | ClientEvent::PromptsChanged
+                    | ClientEvent::ResourcesChanged
+                        if lists_changes =>
+                    {
+                        changed.notify_one();
+                    }
+                    event => log_event(&name, event),
+                }
+            }
+        });
+        AbortOnDrop(task.abort_handle())
+    }
+
+    /// Lists the definitions, and reports a change.
+    async fn refresh(self: &Arc<Self>) -> Result<(), RpcError> {
+        let limit = self.settings.connect_timeout;
+        let fetching = async {
+            let lease = self.own_lease().await?;
+            *self.server.write() = Some(lease.server.clone());
+            // Before the lists are fetched, so that no change is missed.
+            lease.listen(&self.changed).await;
+            let fetched = Definitions::fetch(lease.client()).await;
+            fetched.map_err(|failure| error::from_client(self.name(), failure))
+        };
+        let fetched = tokio::time::timeout(limit, fetching).await;
+        let fetched = fetched.unwrap_or_else(|_| {
+            let failure = Error::Timeout { what: "its lists".to_owned(), limit };
+            Err(self.breaker.failed(self.name(), &failure))
+        })?;
+        let fetched = Arc::new(fetched);
+        *self.listed.lock() = Some(fetched.clone());
+        self.apply_pins(&fetched);
+        Ok(())
+    }
+
+    /// Serves what the pins allow of what was listed.
+    fn apply_pins(self: &Arc<Self>, listed: &Definitions) {
+        let mut served = listed.clone();
+        if self.settings.pins {
+            served.tools = self.pins.record(self.name(), listed);
+        }
+        let served = Arc::new(served.exposed(&self.settings, &self.prefix));
+        let before = std::mem::replace(&mut *self.definitions.write(), served.clone());
+        if before != served {
+            (self.on_change)(self, &before);
+        }
+    }
+
+    /// Applies pins that have changed.
+    pub(crate) fn pins_changed(self: &Arc<Self>) {
+        let listed = self.listed.lock().clone();
+        match listed {
+            Some(listed) => self.apply_pins(&listed),
+            // It has not started yet.
+            None => {
+                let known = self.pins.last_known(self.name()).unwrap_or_default();
+                let known = Arc::new(known.exposed(&self.settings, &self.prefix));
+                let before = std::mem::replace(&mut *self.definitions.write(), known.clone());
+                if before != known {
+                    (self.on_change)(self, &before);
+                }
+            }
+        }
+    }
+
+    /// Finds the quarantined tool that has this name behind the gateway, without prefix.
+    pub(crate) fn quarantined_tool(&self, name: &str) -> Option<String> {
+        if !self.settings.pins {
+            return None;
+        }
+        let quarantined = self.pins.quarantined(self.name()).into_iter();
+        let mut tools = quarantined.map(|entry| entry.tool);
+        tools.find(|tool| {
+            let served = self.settings.served_name(tool);
+            served == name || naming::part(served) == name
+        })
+    }
+
+    /// Returns whether calls of a tool need approval.
+    pub(crate) fn needs_approval(&self, tool: &str) -> bool {
+        let Self { settings, prefix, .. } = self;
+        let only_reads = || {
+            let definitions = self.definitions();
+            let definition = definitions.tools.iter().find(|known| known.name == tool);
+            let annotations = definition.and_then(|known| known.annotations.as_ref());
+            annotations.is_some_and(|annotations| annotations.read_only_hint == Some(true))
+        };
+        let only_reads = settings.trust_annotations && only_reads();
+        settings.approve.apply_to(prefix, &[tool, settings.served_name(tool)], only_reads)
+    }
+
+    /// Returns whether a call of a tool may be sent again if it is not known whether it took effect.
+    pub(crate) fn may_run_again(&self, tool: &str) -> bool {
+        let Self { settings, prefix, .. } = self;
+        settings.rerun.contains(prefix, &[tool, settings.served_name(tool)])
+    }
+
+    /// Closes connections that nobody has used for a while.
+    async fn close_idle(&self) {
+        let limit = self.settings.idle_timeout;
+        let pools: Vec<_> = self.pools.lock().values().cloned().collect();
+        let idle: Vec<_> = pools.iter().flat_map(|pool| pool.take_idle(limit)).collect();
+        self.pools.lock().retain(|key, pool| *key == PoolKey::Shared || pool.size() > 0);
+        if !idle.is_empty() {
+            tracing::info!(server = self.name(), "stopping the idle upstream server");
+            close_all(idle).await;
+        }
+    }
+
+    /// Closes all connections for good.
+    pub(crate) async fn close(&self) {
+        if let Some(maintenance) = self.maintenance.lock().take() {
+            maintenance.abort();
+        }
+        self.was_tried.send_replace(true);
+        let pools: Vec<_> = self.pools.lock().drain().map(|(_, pool)| pool).collect();
+        close_all(pools.iter().flat_map(|pool| pool.close()).collect()).await;
+    }
+
+    /// Returns the reason that nothing could be listed yet; `None` if there are definitions.
+    pub(crate) fn start_failure(&self) -> Option<String> {
+        let state = self.breaker.state.lock();
+        let (_, reason) = state.last.as_ref()?;
+        self.definitions().tools.is_empty().then(|| reason.clone())
+    }
+
+    pub(crate) fn status(&self) -> UpstreamStatus {
+        let breaker = self.breaker.state.lock();
+        let connections = self.pools.lock().values().map(|pool| pool.open()).sum();
+        UpstreamStatus {
+            name: self.settings.name.clone(),
+            target: sanitize::shorten(self.settings.connector.target(), 500),
+            state: match (breaker.failures, connections) {
+                (0, 0) => UpstreamState::Stopped,
+                (0, _) => UpstreamState::Running,
+                (failures, _) if failures < MAX_FAILURES => UpstreamState::Failing,
+                _ => UpstreamState::Unavailable,
+            },
+            connections,
+            tools: self.definitions().tools.len(),
+            quarantined: match self.settings.pins {
+                true => self.pins.quarantined(self.name()).len(),
+                false => 0,
+            },
+            failures: breaker.failures,
+            last_error: breaker.last.as_ref().map(|(_, reason)| reason.clone()),
+            calls: self.metrics.calls(),
+            errors: self.metrics.errors(),
+        }
+    }
+}
+
+/// Lists an upstream when it is first needed and when it changes, tries again while that fails, and
+/// closes idle connections.
+async fn maintain(upstream: Weak<Upstream>, changed: Arc<Notify>) {
+    let mut failures = 0;
+    loop {
+        let Some(current) = upstream.upgrade() else { return };
+        let retry = match current.refresh().await {
+            Ok(()) => {
+                failures = 0;
+                None
+            }
+            Err(failure) => {
+                let wire = serde_json::to_value(failure.wire(mcp_flow_proto::Revision::BASE));
+                let details = wire.unwrap_or_default()["data"]["details"].clone();
+                let details = details.as_str().unwrap_or(failure.text()).to_owned();
+                tracing::warn!(
+                    server = current.name(),
+                    "cannot list the upstream server: {details}"
+                );
+                current.metrics.record_failure(failure.name(), &details);
+                failures += 1;
+                Some(tokio::time::Instant::now() + backoff(failures))
+            }
+        };
+        current.was_tried.send_replace(true);
+        let step = (current.settings.idle_timeout / 4).max(MIN_IDLE_CHECK_INTERVAL);
+        drop(current);
+        loop {
+            let again = async {
+                match retry {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = changed.notified() => {
+                    // Changes come in bursts.
+                    tokio::time::sleep(BURST).await;
+                    break;
+                }
+                () = again => break,
+                () = tokio::time::sleep(step) => {
+                    let Some(current) = upstream.upgrade() else { return };
+                    current.close_idle().await;
+                }
+            }
+        }
+    }
+}
+
+/// Logs an event of an upstream for the operator.
+fn log_event(server: &str, event: ClientEvent) {
+    let shorten = |text: &str| sanitize::shorten(text, 500);
+    match event {
+        ClientEvent::Warning(problem) => tracing::warn!(server, "{}", shorten(&problem)),
+        ClientEvent::Disconnected { reason } => {
+            tracing::info!(server, "the upstream server was lost: {}", shorten(&reason));
+        }
+        ClientEvent::Log { level, data, .. } => {
+            tracing::debug!(server, %level, "{}", shorten(&data.to_string()));
+        }
+        _ => {}
+    }
+}
+
+async fn close_all(clients: Vec<Client>) {
+    join_all(clients.iter().map(Client::close)).await;
+}
+
+/// Interval in which changes of an upstream's lists are taken together.
+const BURST: Duration = Duration::from_millis(100);
+
+/// Shortest interval between checks for idle connections.
+const MIN_IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Limit on a call with progress or questions.
+const MAX_CALL_DURATION: Duration = Duration::from_secs(3600);
+
+/// Limit on the pages of an upstream's list.
+const MAX_PAGES: usize = 200;
+
+/// Limit on the entries of an upstream's list.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Time that a call waits for the upstream to take a log level.
+const LOG_LEVEL_TIME: Duration = Duration::from_secs(2);

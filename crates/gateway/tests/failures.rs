@@ -1,0 +1,172 @@
+//! Upstreams that fail, and others that do not notice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_gateway::UpstreamSettings;
+use mcp_flow_stdio::client::Program;
+use mcp_flow_testkit_fixture::Fixture;
+use serde_json::{Value, json};
+
+use crate::support::{ERAS, Setup, pairs, upstream};
+
+/// An upstream that a shell script plays.
+pub(crate) fn script(name: &str, script: &str) -> UpstreamSettings {
+    let program = Program::new("sh").arguments(["-c", script]);
+    let mut settings = UpstreamSettings::new(name, Arc::new(program));
+    settings.connect_timeout = Duration::from_secs(2);
+    settings.call_timeout = Duration::from_secs(2);
+    settings
+}
+
+/// A script that answers `initialize` and one `tools/list`, and then runs `rest`.
+pub(crate) fn lists(tools: &Value, rest: &str) -> String {
+    // Part of a format of `printf`.
+    let tools = tools.to_string().replace('\\', "\\\\");
+    let capabilities = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+    format!(
+        r#"
+id() {{ printf '%s' "$1" | sed 's/.*"id":\([0-9]*\).*/\1/'; }}
+while read -r line; do
+  case "$line" in
+    *server/discover*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"no"}}}}\n' "$(id "$line")";;
+    *'"initialize"'*) printf '{{"jsonrpc":"2.0","id":%s,"result":{capabilities}}}\n' "$(id "$line")";;
+    *tools/list*) printf '{{"jsonrpc":"2.0","id":%s,"result":{{"tools":{tools}}}}}\n' "$(id "$line")";;
+    *tools/call*) {rest};;
+  esac
+done"#
+    )
+}
+
+/// The errors of an upstream that does not start name it, and the other one works.
+#[tokio::test]
+async fn an_upstream_that_does_not_start_is_unavailable() {
+    for bad in ["exit 3", "sleep 60", "yes", "echo '{}'; sleep 60"] {
+        let fixture = Fixture::new();
+        let good = upstream("good", &fixture.server, ERAS[1]);
+        let setup = Setup::new(vec![script("bad", bad), good]);
+        let client = setup.client(ERAS[1]).await;
+        let tools = client.tools().all().await.unwrap();
+        assert!(tools.iter().all(|tool| tool.name.starts_with("good.")), "{bad}");
+        let sum = client.call_tool("good.math.add", json!({"a": 2, "b": 3})).await.unwrap();
+        assert_eq!(sum.text(), "5");
+        let error = client.call_tool("bad.any", json!({})).await.unwrap_err();
+        let data = &error.server().unwrap_or_else(|| panic!("{bad}: {error}")).data;
+        assert_eq!((&data["domain"], &data["server"]), (&json!("gateway"), &json!("bad")));
+        assert_eq!(data["name"], "UPSTREAM_UNAVAILABLE", "{bad}");
+        let status = setup.gateway.status();
+        assert!(status[0].failures > 0 && status[0].last_error.is_some(), "{bad} {status:?}");
+        setup.gateway.close().await;
+    }
+}
+
+/// Lists come from what was listed last while an upstream is gone, and calls say that it is.
+#[tokio::test]
+async fn a_lost_upstream_keeps_its_definitions() {
+    for client_revision in ERAS {
+        let tools = json!([{"name": "die", "inputSchema": {"type": "object"}}]);
+        let setup = Setup::new(vec![script("up", &lists(&tools, "exit 1"))]);
+        let client = setup.client(client_revision).await;
+        assert_eq!(client.tools().all().await.unwrap()[0].name, "up.die");
+        let lost = client.call_tool("up.die", json!({})).await.unwrap_err();
+        let error = lost.server().unwrap();
+        assert_eq!(error.name(), Some("UPSTREAM_LOST"), "{error}");
+        assert_eq!(
+            (&error.data["domain"], &error.data["server"]),
+            (&json!("gateway"), &json!("up"))
+        );
+        assert_eq!(client.tools().all().await.unwrap()[0].name, "up.die");
+        setup.gateway.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_response_ends() {
+    let tools = json!([{"name": "hang"}]);
+    let setup = Setup::new(vec![script("up", &lists(&tools, ":"))]);
+    let client = setup.client(ERAS[0]).await;
+    let lost = client.call_tool("up.hang", json!({})).await.unwrap_err();
+    assert_eq!(lost.server().unwrap().name(), Some("UPSTREAM_LOST"));
+    setup.gateway.close().await;
+}
+
+/// Responses with other ids, and twice, belong to nobody.
+#[tokio::test]
+async fn stray_responses_are_ignored() {
+    let tools = json!([{"name": "stray"}]);
+    let reply = |id: &str, text: &str| {
+        format!(
+            r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}\n' "{id}""#
+        )
+    };
+    let own = r#"$(id "$line")"#;
+    let rest = [reply("9999", "x"), reply(own, "mine"), reply(own, "again")].join(";");
+    let setup = Setup::new(vec![script("up", &lists(&tools, &rest))]);
+    let client = setup.client(ERAS[1]).await;
+    for _ in 0..3 {
+        let outcome = client.call_tool("up.stray", json!({})).await.unwrap();
+        assert_eq!(outcome.text(), "mine");
+    }
+    setup.gateway.close().await;
+}
+
+/// Names that are invalid, too long, or taken are mapped; a schema that nobody understands hides no
+/// tool.
+#[tokio::test]
+async fn invalid_names_are_mapped() {
+    let long = "x".repeat(300);
+    let tools = json!([
+        {"name": "a b"}, {"name": "a\u{1b}b"}, {"name": "a_b"}, {"name": long},
+        {"name": "odd", "inputSchema": {"type": "object", "properties": 7, "$ref": "http://x"}},
+        {"title": "without a name"},
+    ]);
+    let setup = Setup::new(vec![script("up", &lists(&tools, ":"))]);
+    let client = setup.client(ERAS[0]).await;
+    let names: Vec<_> =
+        client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(&names[..3], ["up.a_b", "up.a_b-2", "up.a_b-3"]);
+    assert_eq!((names[3].len(), &*names[4]), (128, "up.odd"));
+    assert_eq!(names.len(), 5);
+    setup.gateway.close().await;
+}
+
+/// After three failed starts, nobody waits for another.
+#[tokio::test]
+async fn the_breaker_opens_after_three_failed_starts() {
+    let fixture = Fixture::new();
+    let tools = json!([{"name": "t"}]);
+    let once = tempfile::tempdir().unwrap();
+    let flag = once.path().join("started");
+    let first = lists(&tools, "exit 1");
+    let flag = flag.display();
+    let setup = Setup::new(vec![
+        script("up", &format!("test -e {flag} && exit 3; touch {flag}; {first}")),
+        upstream("good", &fixture.server, ERAS[0]),
+    ]);
+    let client = setup.client(ERAS[0]).await;
+    client.tools().all().await.unwrap();
+    let mut retry = None;
+    for _ in 0..8 {
+        let error = client.call_tool("up.t", json!({})).await.unwrap_err();
+        let error = error.server().unwrap().clone();
+        if error.name() == Some("UPSTREAM_UNAVAILABLE") {
+            retry = retry.or(error.data["retryAfterMs"].as_u64());
+        }
+    }
+    assert!(retry.is_some(), "the breaker is open");
+    assert!(client.call_tool("good.who", json!({})).await.is_ok());
+    setup.gateway.close().await;
+}
+
+/// Inbound credentials never reach an upstream: what it learns of the caller is the gateway.
+#[tokio::test]
+async fn the_upstream_sees_the_gateway_as_its_client() {
+    for (client, server) in pairs() {
+        let fixture = Fixture::new();
+        let setup = Setup::before(&fixture.server, server);
+        let client = setup.client(client).await;
+        let who = client.call_tool("up.who", json!({})).await.unwrap().structured.unwrap();
+        assert_eq!(who["principal"], "local");
+        assert_eq!(who["revision"], server.name());
+    }
+}

@@ -1,0 +1,120 @@
+//! Pins: changed and new definitions of tools are quarantined until somebody approves them.
+
+use mcp_flow_client::Client;
+use mcp_flow_gateway::{Gateway, PinState, Pins};
+use mcp_flow_server::{Context, Server, Tool};
+use serde_json::{Value, json};
+
+use crate::support::{ERAS, Setup, upstream};
+
+fn tool(name: &str, description: &str) -> Tool {
+    let text = description.to_owned();
+    let builder = Tool::builder(name).description(description);
+    builder.quick(move |_: &Context, _: Value| text.clone()).unwrap()
+}
+
+fn server(tools: Vec<Tool>) -> Server {
+    Server::builder("tools", "1.0.0").tools(tools).build().unwrap()
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect()
+}
+
+fn pinned(server: &Server, pins: Pins) -> Setup {
+    let mut settings = upstream("up", server, ERAS[0]);
+    settings.pins = true;
+    Setup::of(Gateway::with_pins(vec![settings], pins).unwrap())
+}
+
+/// A restart of the gateway with a server whose tools have changed: what is new or changed is hidden
+/// and not callable until it is approved.
+#[tokio::test]
+async fn changed_definitions_are_quarantined_until_approved() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a/journal.pins.json");
+    let first = server(vec![tool("same", "S"), tool("changed", "before"), tool("gone", "G")]);
+    let setup = pinned(&first, Pins::open(&file).unwrap());
+    let client = setup.client(ERAS[0]).await;
+    assert_eq!(names(&client).await, ["up.same", "up.changed", "up.gone"]);
+    setup.gateway.close().await;
+
+    let second = server(vec![tool("same", "S"), tool("changed", "after"), tool("new", "N")]);
+    let setup = pinned(&second, Pins::open(&file).unwrap());
+    for revision in ERAS {
+        let client = setup.client(revision).await;
+        // A call starts it, and lists it again.
+        assert_eq!(client.call_tool("up.same", json!({})).await.unwrap().text(), "S");
+        while names(&client).await != ["up.same"] {
+            tokio::task::yield_now().await;
+        }
+        for name in ["up.changed", "changed", "up.new"] {
+            let refused = client.call_tool(name, json!({})).await.unwrap_err();
+            let error = refused.server().unwrap();
+            assert_eq!(error.name(), Some("QUARANTINED"), "{name}");
+            assert_eq!(
+                (&error.data["domain"], &error.data["server"]),
+                (&"gateway".into(), &"up".into())
+            );
+        }
+    }
+    let pin = setup.gateway.pins().find("up.changed").unwrap();
+    assert_eq!(pin.state, PinState::Changed);
+    let difference = pin.difference.unwrap();
+    assert!(difference.contains("-   \"description\": \"before\""), "{difference}");
+    assert!(difference.contains("+   \"description\": \"after\""), "{difference}");
+    assert_eq!(setup.gateway.pins().find("up.new").unwrap().state, PinState::New);
+
+    let client = setup.client(ERAS[1]).await;
+    setup.gateway.approve("up.changed").unwrap().unwrap();
+    assert_eq!(client.call_tool("up.changed", json!({})).await.unwrap().text(), "after");
+    // Another process approves in the file.
+    Pins::open(&file).unwrap().approve("up.new").unwrap().unwrap();
+    assert_eq!(client.call_tool("up.new", json!({})).await.unwrap().text(), "N");
+    assert!(setup.gateway.pins().list().iter().all(|pin| pin.state == PinState::Pinned));
+    assert_eq!(setup.gateway.approve("up.nothing").unwrap(), None);
+    setup.gateway.close().await;
+}
+
+/// Lists of an earlier process are served before the upstream has started.
+#[tokio::test]
+async fn definitions_are_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    let setup = pinned(&server(vec![tool("one", "1")]), Pins::open(&file).unwrap());
+    assert_eq!(names(&setup.client(ERAS[0]).await).await, ["up.one"]);
+    setup.gateway.close().await;
+    let failing = mcp_flow_stdio::client::Program::new("false");
+    let failing = mcp_flow_gateway::UpstreamSettings::new("up", std::sync::Arc::new(failing));
+    let setup = Setup::of(Gateway::with_pins(vec![failing], Pins::open(&file).unwrap()).unwrap());
+    let client = setup.client(ERAS[0]).await;
+    assert_eq!(names(&client).await, ["up.one"]);
+    let gone = client.call_tool("up.one", json!({})).await.unwrap_err();
+    assert_eq!(gone.server().unwrap().name(), Some("UPSTREAM_UNAVAILABLE"));
+    setup.gateway.close().await;
+}
+
+#[tokio::test]
+async fn tools_are_exposed_and_renamed() {
+    let server = server(vec![tool("read", "R"), tool("write", "W"), tool("drop", "D")]);
+    let mut settings = upstream("up", &server, ERAS[1]);
+    settings.expose = mcp_flow_gateway::ToolPatterns::new(["*", "!up.drop"]);
+    settings.rename.insert("write".to_owned(), "put".to_owned());
+    let setup = Setup::new(vec![settings]);
+    let client = setup.client(ERAS[0]).await;
+    assert_eq!(names(&client).await, ["up.read", "up.put"]);
+    assert_eq!(client.call_tool("up.put", json!({})).await.unwrap().text(), "W");
+    for hidden in ["up.drop", "up.write"] {
+        let unknown = client.call_tool(hidden, json!({})).await.unwrap_err();
+        assert_eq!(unknown.server().unwrap().name(), Some("UNKNOWN_TOOL"), "{hidden}");
+    }
+}
+
+/// A damaged file is reported, not overwritten.
+#[test]
+fn a_damaged_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    std::fs::write(&file, "{").unwrap();
+    assert!(Pins::open(&file).unwrap_err().to_string().contains("damaged"));
+}
