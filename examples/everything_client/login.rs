@@ -8,7 +8,10 @@ use hyper::Request;
 use hyper::header::LOCATION;
 use mcp_flow::client::HttpOptions;
 use mcp_flow::http::client::Fetch;
-use mcp_flow::oauth::{Account, LoginSettings, OAuthError, TokenStore, UserAgent};
+use mcp_flow::oauth::{
+    Account, AssertionGrant, IdentityProvider, LoginSettings, OAuthError, TokenSource, TokenStore,
+    UserAgent,
+};
 use serde_json::Value;
 use url::Url;
 
@@ -24,7 +27,21 @@ pub(crate) fn account(server: &str, context: &Value) -> Result<Account, OAuthErr
     settings.identity.issuer = member("issuer");
     settings.identity.metadata_url = Some(DOCUMENT.to_owned());
     settings.identity.uses_client_credentials = scenario.starts_with("auth/client-credentials");
+    settings.identity.assertion = assertion(&member);
     Account::new(server, TokenStore::memory(), settings)
+}
+
+/// Returns the assertion that the context describes: that of a workload, or the user's login at an
+/// identity provider.
+fn assertion(member: &impl Fn(&str) -> Option<String>) -> Option<AssertionGrant> {
+    if let Some(token) = member("valid_jwt") {
+        return Some(AssertionGrant::Workload(TokenSource::Value(token)));
+    }
+    let id_token = TokenSource::Value(member("idp_id_token")?);
+    let mut provider = IdentityProvider::new(&member("idp_issuer")?, id_token);
+    provider.token_endpoint = member("idp_token_endpoint");
+    provider.client_id = member("idp_client_id");
+    Some(AssertionGrant::Enterprise(Box::new(provider)))
 }
 
 /// Follows the redirects of the consent page up to the redirect URI.

@@ -36,8 +36,9 @@ pub struct Answers {
 /// Ask one question of every type, and return the answers
 #[flow]
 pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
-    let word = flow.ask("text", text("A word in small letters").pattern("^[a-z]+$").length(3..=50));
-    let word = word.await?;
+    let word = text("A word in small letters").length(3..=50);
+    let word = word.pattern("^[a-z]+$").pattern_description("letters from a to z");
+    let word = flow.ask("text", word).await?;
     let option = flow.ask("choice", choice("Select option", &OPTIONS)).await?;
     let sure = flow.ask("confirm", confirm("Are you sure?").default(false)).await?;
     let amount = flow.ask("number", number("Enter amount").range(0.0..=1000.0)).await?;

@@ -13,6 +13,7 @@
 //! | [`prompts`] | `prompts-list`, `prompts-get-simple`, `-with-args`, `-embedded-resource`, `-with-image`, `completion-complete` |
 //! | [`client_requests`] | `tools-call-sampling`, `tools-call-elicitation`, `elicitation-sep1034-defaults`, `elicitation-sep1330-enums`; undeclared capabilities in `server-stateless` |
 //! | [`rounds`] | `input-required-result-*` |
+//! | [`tasks`] | `tasks-lifecycle`, `-capability-negotiation`, `-wire-fields`, `-request-state-removal`, `-mrtr-input`, `-request-headers`, `-dispatch-and-envelope`, `-required-task-error`, `-mrtr-composition` |
 //! | [`skills`] | `sep-2640-skills-enumeration`, `-manifest`, `-directory` |
 
 pub mod client_requests;
@@ -23,9 +24,10 @@ pub mod rounds;
 pub mod running;
 pub mod schemas;
 pub mod skills;
+pub mod tasks;
 
 use mcp_flow::skills::ServeSkills;
-use mcp_flow::{Server, ServerBuilder};
+use mcp_flow::{ServeFlows, Server, ServerBuilder};
 
 /// Builds the server. The caller chooses the transport.
 pub fn server() -> ServerBuilder {
@@ -37,6 +39,8 @@ pub fn server() -> ServerBuilder {
         .tools((content::tools(), schemas::tools(), running::tools()))
         .tools((client_requests::tools(), rounds::tools()))
         .resources(resources::resources())
+        .tools(tasks::tools())
+        .flows(tasks::flows())
         .skills(skills::skills())
         .prompts((prompts::prompts(), rounds::prompt()))
 }

@@ -1,6 +1,6 @@
 //! MCP prompts: a template, and a function with argument completion.
 
-use mcp_flow::completion::Resolved;
+use mcp_flow::completion::ResolvedArguments;
 use mcp_flow::prelude::*;
 use mcp_flow::prompt::Argument;
 use mcp_flow::{BadPrompt, IntoPrompts};
@@ -63,12 +63,12 @@ pub enum Focus {
     Security,
 }
 
-fn languages(_: &Context, partial: &str, _: &Resolved) -> Vec<String> {
+fn languages(_: &Context, partial: &str, _: &ResolvedArguments) -> Vec<String> {
     beginning_with(partial, FRAMEWORKS.iter().map(|(language, _)| *language))
 }
 
 /// Completes the frameworks of the language, if it is given.
-fn frameworks(_: &Context, partial: &str, settled: &Resolved) -> Vec<String> {
+fn frameworks(_: &Context, partial: &str, settled: &ResolvedArguments) -> Vec<String> {
     let language = settled.get("language");
     let fitting = FRAMEWORKS.iter().filter(|(one, _)| language.is_none_or(|wanted| *one == wanted));
     beginning_with(partial, fitting.flat_map(|(_, frameworks)| frameworks.iter().copied()))

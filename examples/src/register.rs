@@ -31,9 +31,9 @@ pub async fn register(flow: Flow, _: Register) -> FlowResult<Registration> {
     flow.progress(1.0, 2.0, "Step 1 of 2".to_owned());
     let name = flow.ask("name", text("Enter name").length(1..=100)).await?;
     flow.progress(2.0, 2.0, "Step 2 of 2".to_owned());
-    let email = flow
-        .ask("email", text("Enter email").pattern(EMAIL).placeholder("you@example.com"))
-        .await?;
+    let email = text("Enter email").placeholder("you@example.com");
+    let email = email.pattern(EMAIL).pattern_description("an email address");
+    let email = flow.ask("email", email).await?;
     flow.summary(format!("{name} is registered"));
     Ok(Registration { name, email })
 }

@@ -2,25 +2,39 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::audit::Audit;
+use crate::command::bridge::Bridge;
 use crate::command::call::Call;
 use crate::command::config::Config;
+use crate::command::dev::Dev;
 use crate::command::doctor::Doctor;
+use crate::command::history::History;
+use crate::command::install::Install;
 use crate::command::list::{Prompts, Resources, Tools};
 use crate::command::login::{Login, Logout};
 use crate::command::manual::{Completions, Man};
+use crate::command::new::New;
+use crate::command::nodes::Nodes;
+use crate::command::pack::Pack;
 use crate::command::ping::Ping;
+use crate::command::pins::Pins;
 use crate::command::prompt::Prompt;
 use crate::command::read::{Read, Watch};
+use crate::command::record::Record;
+use crate::command::replay::Replay;
 use crate::command::serve::Serve;
 use crate::command::sessions::Sessions;
 use crate::command::skills::Skills;
 use crate::command::stdio::Stdio;
+use crate::command::tail::Tail;
+use crate::command::tasks::Tasks;
+use crate::command::tool::Tool;
+use crate::command::verify::Verify;
 use crate::command::workflow::Workflow;
 
 /// Run MCP servers, and use any MCP server from the terminal
@@ -40,6 +54,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Serve(Box<Serve>),
     Stdio(Stdio),
+    Bridge(Box<Bridge>),
+    Dev(Dev),
     Tools(Tools),
     Resources(Resources),
     Prompts(Prompts),
@@ -52,7 +68,19 @@ pub(crate) enum Command {
     Login(Box<Login>),
     Logout(Logout),
     Sessions(Sessions),
+    Tasks(Tasks),
+    New(New),
+    Tool(Tool),
+    Nodes(Nodes),
     Workflow(Workflow),
+    Record(Record),
+    Replay(Replay),
+    Verify(Verify),
+    Tail(Box<Tail>),
+    History(History),
+    Install(Install),
+    Pack(Pack),
+    Pins(Pins),
     Config(Config),
     Audit(Audit),
     Doctor(Doctor),
@@ -81,6 +109,8 @@ impl Arguments {
         };
         let served = [program.clone(), "serve".into()].into_iter().chain(options.iter().cloned());
         match Self::try_parse_from(served) {
+            // An option that `serve` has, nearly.
+            Err(other) if other.get(ContextKind::SuggestedArg).is_some() => Err(other),
             Err(other) if other.kind() == ErrorKind::UnknownArgument => Err(mistake),
             parsed => parsed,
         }
@@ -146,6 +176,17 @@ Examples:
   mcp-flow serve --listen 127.0.0.1:0 --json
                                       Serve on a free port and print the endpoints as JSON
   mcp-flow stdio                      Serve one MCP client over standard input and output
+  mcp-flow bridge https://mcp.example.com/mcp
+                                      Expose a remote server over standard input and output
+  mcp-flow bridge --listen 127.0.0.1:8000 -- npx -y some-server
+                                      Expose a stdio server over HTTP
+  mcp-flow dev -- python server.py    Restart a server when its files change
+  mcp-flow install flow               Add this server to the configuration of MCP hosts
+  mcp-flow record FILE -- COMMAND     Record the traffic with a server, without secrets
+  mcp-flow verify FILE -- COMMAND     Check that a server still answers as recorded
+  mcp-flow history FILE --step        Step through an exported session or a recording
+  mcp-flow tail http://127.0.0.1:4433/mcp --errors
+                                      Follow the calls of a running server that fail
   mcp-flow tools http://127.0.0.1:4433/mcp
                                       List the tools of a server
   mcp-flow login https://mcp.example.com/mcp
@@ -154,7 +195,15 @@ Examples:
                                       Start a server and call one of its tools
   mcp-flow sessions list              List the sessions of the server on this machine
   mcp-flow sessions answer ID VALUE   Answer a session's pending question
+  mcp-flow call TARGET TOOL --detach  Start a call that continues as a task, and print its id
+  mcp-flow tasks watch TARGET ID      Follow a task to its end
+  mcp-flow new NAME                   Create a project with a server of your own, in Rust
+  mcp-flow tool new NAME --run        Create a file with a tool that runs a command
+  mcp-flow serve --tools tools        Serve the tools that files in a directory declare
   mcp-flow workflow list              List the workflows that agents can follow
+  mcp-flow serve --gateway FILE       Serve the MCP servers in another host's `mcpServers` file
+  mcp-flow pack                       Make an MCPB bundle and a registry entry of a server
+  mcp-flow pins approve NAME.tool     Approve a changed tool of a server behind the gateway
   mcp-flow config check FILE          Validate a configuration file
   mcp-flow doctor --config FILE       Check that a server has everything it needs to start
   mcp-flow audit verify FILE          Verify the integrity of an audit log
@@ -166,7 +215,7 @@ Exit codes:
   2    Usage error, or a required argument is missing
   3    The server cannot be reached
   4    The server violated the protocol or rejected the request
-  5    Access denied: authentication or authorization failed, or a person said no
+  5    Access denied: authentication or authorization failed, or the user declined
   130  Interrupted by ctrl-c";
 
 #[cfg(test)]

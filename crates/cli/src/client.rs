@@ -2,6 +2,7 @@
 //! sessions, downloads, and errors with their exit codes.
 
 pub(crate) mod approval;
+pub(crate) mod browser_login;
 pub(crate) mod connect;
 pub(crate) mod download;
 pub(crate) mod error;
@@ -11,6 +12,8 @@ pub(crate) mod prompter;
 mod review;
 pub(crate) mod session_source;
 pub(crate) mod signing;
+pub(crate) mod suggestion;
 pub(crate) mod target;
+pub(crate) mod timeline;
 pub(crate) mod tool_arguments;
 pub(crate) mod user;

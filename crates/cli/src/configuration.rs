@@ -6,8 +6,10 @@
 //! environment variables. `docs/configuration.md` describes every key.
 
 mod audit;
+mod gateway_file;
 mod identity;
 mod limits;
+mod oauth;
 mod offer;
 mod permissions;
 mod problems;
@@ -15,6 +17,7 @@ mod serve;
 mod servers;
 mod sessions;
 mod signing;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,15 +31,18 @@ use crate::client::approval::{ApprovalPolicies, ModelEntry};
 use crate::exit::{Exit, Failure};
 
 pub(crate) use audit::AuditSection;
-pub(crate) use identity::{Algorithm, IdentitySection, IssuerEntry, TokenEntry};
+pub(crate) use gateway_file::GatewayFile;
+pub(crate) use identity::{Algorithm, DpopSection, IdentitySection, IssuerEntry, TokenEntry};
 pub(crate) use limits::LimitsSection;
+pub(crate) use oauth::{DpopStyle, OAuthSection};
 pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
 pub(crate) use problems::{Problems, json_problem, nearest};
 pub(crate) use serve::{ServeSection, origin, socket_address};
-pub(crate) use servers::ClientConfiguration;
+pub(crate) use servers::{AuthStyle, ClientConfiguration, IsolationStyle, ServerEntry};
 pub(crate) use sessions::SessionsSection;
 pub(crate) use signing::SigningSection;
+pub(crate) use telemetry::TelemetrySection;
 
 /// Contents of a configuration file. Every key has a default; command-line options take precedence.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -53,6 +59,8 @@ pub(crate) struct File {
     pub(crate) log: LogSection,
     /// Metrics at `/metrics`.
     pub(crate) metrics: MetricsSection,
+    /// OpenTelemetry.
+    pub(crate) telemetry: TelemetrySection,
     /// Audit log.
     pub(crate) audit: AuditSection,
     /// Resource limits for clients.
@@ -64,6 +72,8 @@ pub(crate) struct File {
     /// Authorization rules. Without any, every authenticated client may use everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) permissions: Vec<PermissionRule>,
+    /// Servers behind this one.
+    pub(crate) gateway: GatewaySection,
     /// Servers that client commands such as `call` can use by name.
     #[serde(alias = "mcpServers", alias = "mcp_servers")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -73,6 +83,15 @@ pub(crate) struct File {
     /// Models that servers may use for sampling.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) models: BTreeMap<String, ModelEntry>,
+}
+
+/// Servers behind this one, all together.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct GatewaySection {
+    /// Number of tools above which lists have `search_tools` and `call_tool` in their place; 0 for
+    /// never.
+    pub(crate) search_above: usize,
 }
 
 /// Metrics at `/metrics`.
@@ -122,6 +141,7 @@ impl File {
         file.identity.resolve(folder);
         file.audit.resolve(folder);
         file.signing.resolve(folder);
+        file.servers.values_mut().for_each(|entry| entry.resolve(folder));
         further(&file, &mut problems);
         let messages = problems.into_messages();
         if !messages.is_empty() {
@@ -152,17 +172,23 @@ impl File {
         self.sessions.check(problems);
         self.identity.check(problems);
         self.audit.check(problems);
+        self.telemetry.check(problems);
         self.signing.check(problems);
         self.limits.check(problems);
         for (index, rule) in self.permissions.iter().enumerate() {
             rule.check(index, problems);
+        }
+        for (name, entry) in self.servers.iter().filter(|(_, entry)| entry.gateway) {
+            if let Err(problem) = entry.target(|variable| std::env::var(variable).ok()) {
+                problems.add(&["servers", name], problem);
+            }
         }
     }
 
     /// Lists the sections in use that only client commands read.
     pub(crate) fn client_sections(&self) -> Vec<&'static str> {
         let sections = [
-            ("[servers]", !self.servers.is_empty()),
+            ("[servers]", self.servers.values().any(|entry| !entry.gateway)),
             ("[policies]", self.policies != ApprovalPolicies::default()),
             ("[models]", !self.models.is_empty()),
         ];
@@ -184,6 +210,7 @@ impl File {
                 ("sessions", json(&file.sessions)),
                 ("audit", json(&file.audit)),
                 ("metrics", json(&file.metrics)),
+                ("telemetry", json(&file.telemetry)),
             ];
             let all = sections.into_iter().flat_map(|(section, keys)| {
                 keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))

@@ -1,10 +1,10 @@
 //! The log on standard error: level, format and panics.
 
 use std::fmt;
-use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mcp_flow_otlp::LogExport;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::arguments::{LogFormat, LogLevel, LogOptions};
 use crate::configuration::LogSection;
+use crate::terminal::output::wants_colour;
 
 /// Starts logging to standard error; standard output carries protocol messages.
 ///
@@ -25,10 +26,10 @@ pub(crate) fn init(level: LogLevel, format: LogFormat) {
     let (filter, handle) = reload::Layer::new(targets(level));
     set_format(format);
     let lines = layer()
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(wants_colour())
         .event_format(Lines::default())
         .with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    tracing_subscriber::registry().with(filter).with(lines).with(LogExport).init();
     // This is called once, so it cannot be set already.
     let _ = FILTER.set(handle);
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));

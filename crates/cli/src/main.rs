@@ -11,7 +11,13 @@ mod terminal;
 
 use std::process::ExitCode;
 
+use mcp_flow_declarative::sandbox;
+
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|first| first == sandbox::COMMAND) {
+        return sandbox::launch(words);
+    }
     let arguments = arguments::Arguments::read();
     log::init(arguments.log.level.unwrap_or_default(), arguments.log.format.unwrap_or_default());
     match command::run(arguments) {

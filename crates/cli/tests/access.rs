@@ -1,11 +1,11 @@
-//! Identity, permissions and configuration, with the real program.
+//! Authentication, permissions and configuration of the real program.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use crate::support::served::{Served, command};
+use crate::support::configured_server::{ConfiguredServer, command};
 use mcp_flow_testkit::wait::{end, output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 const ADA: &str = "ada-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
 
-/// INT-115, MCP-091: SIGHUP takes up who is let in and who may use what, without dropping those who
-/// stay; a file with a mistake changes nothing.
+/// INT-115, MCP-091: SIGHUP reloads tokens and permissions without dropping connections that stay
+/// valid; an invalid file changes nothing.
 #[test]
 fn a_reload_changes_tokens_and_permissions() {
     let folder = folder(&[("ada", ADA), ("bob", BOB)], "tools = [\"calculator.*\"]");
-    let mut served = Served::start(folder.path(), &[]);
+    let mut served = ConfiguredServer::start(folder.path(), &[]);
     let mut ada = served.stream(ADA);
     let mut bob = served.stream(BOB);
     let many = served.tools(BOB);
@@ -39,7 +39,7 @@ fn a_reload_changes_tokens_and_permissions() {
     let unknown = served.post(Some(BOB), &call("calculator.absent")).1;
     assert_eq!(refused["error"]["data"]["name"], unknown["error"]["data"]["name"]);
 
-    // The stream of the one who stays was open all the time: it still has a session to post to.
+    // The stream was open all the time: its session still accepts posts.
     let posted = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
     assert_eq!(served.post_to(&bob.1, Some(BOB), &posted).0, 202);
     let mut line = String::new();
@@ -50,25 +50,25 @@ fn a_reload_changes_tokens_and_permissions() {
     served.end();
 }
 
-/// C-46: what others can reach is not opened unless it is known who they are.
+/// C-46: public addresses require authentication.
 #[test]
 fn a_public_address_requires_authentication() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = certificate_for(folder.path());
     let listen = "[serve]\nlisten = \"0.0.0.0:0\"\nwebtransport = false\n";
     let tls = format!("{listen}{certificate}");
-    for (text, told) in
+    for (text, received) in
         [(listen.to_owned(), "TLS is disabled"), (tls, "authentication is disabled")]
     {
         std::fs::write(folder.path().join("flow.toml"), text).unwrap();
         let output = run(folder.path(), &["serve", "--config", "flow.toml"], &[]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains(told) && output.stdout.is_empty(), "{error}");
+        assert!(error.contains(received) && output.stdout.is_empty(), "{error}");
     }
 }
 
-/// MCP-072: over stdio the environment says who is calling; a wrong token is refused at initialize.
+/// MCP-072: over stdio the environment carries the token; an invalid one is rejected at initialize.
 #[test]
 fn a_token_in_the_environment_authenticates_stdio() {
     let folder = folder(&[("ada", ADA)], "tools = [\"calculator.add\"]");
@@ -96,7 +96,7 @@ fn a_token_in_the_environment_authenticates_stdio() {
     }
 }
 
-/// A file can be checked and shown before a server reads it, and tokens are made for it.
+/// `config check`, `config show` and `token create` work on a file before a server reads it.
 #[test]
 fn files_are_checked_and_shown() {
     let folder = folder(&[("ada", ADA)], "tools = [\"*\"]");
@@ -105,7 +105,7 @@ fn files_are_checked_and_shown() {
     let shown = run(folder.path(), &["config", "show", "flow.toml"], &[]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("drain_seconds = 30") && !shown.contains(ADA), "{shown}");
-    for (text, told) in [
+    for (text, received) in [
         ("[serve]\nlissten = \"127.0.0.1:1\"", "line 2, column 1"),
         ("[[identity.tokens]]\nname = \"a\"\nsha256 = \"x\"", "64 hexadecimal digits"),
         ("[[identity.tokens]]\nname = \"a\"\ntoken_env = \"NOT_THERE\"", "NOT_THERE"),
@@ -115,17 +115,17 @@ fn files_are_checked_and_shown() {
         let bad = run(folder.path(), &["config", "check", "bad.toml"], &[]);
         let error = String::from_utf8(bad.stderr).unwrap();
         assert_eq!(bad.status.code(), Some(2), "{error}");
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(received), "{error}");
     }
     let several = "[serve]\nlissten = 1\n[signing]\nkey_file = \"none\"\n[[identity.tokens]]\n\
                    name = \"a\"\ntoken_env = \"NOT_THERE\"\n[log]\nlevel = \"loud\"";
     std::fs::write(folder.path().join("bad.toml"), several).unwrap();
     let bad = run(folder.path(), &["config", "check", "bad.toml"], &[]);
     let error = String::from_utf8(bad.stderr).unwrap();
-    let told: Vec<_> = error.lines().collect();
-    assert_eq!(told.len(), 4, "{error}");
-    for (told, problem) in told.iter().zip(["line 2", "line 3", "line 5", "line 9"]) {
-        assert!(told.contains(&format!("bad.toml: {problem}, ")), "{error}");
+    let received: Vec<_> = error.lines().collect();
+    assert_eq!(received.len(), 4, "{error}");
+    for (received, problem) in received.iter().zip(["line 2", "line 3", "line 5", "line 9"]) {
+        assert!(received.contains(&format!("bad.toml: {problem}, ")), "{error}");
     }
     let client = "[servers.it]\nurl = \"http://127.0.0.1:1/mcp\"";
     std::fs::write(folder.path().join("client.toml"), client).unwrap();
@@ -136,23 +136,23 @@ fn files_are_checked_and_shown() {
         "{warning}"
     );
     let made = run(folder.path(), &["config", "token", "eve"], &[]);
-    let (token, told) =
+    let (token, received) =
         (String::from_utf8(made.stdout).unwrap(), String::from_utf8(made.stderr).unwrap());
-    let entry = told.split_once("[[").unwrap().1;
+    let entry = received.split_once("[[").unwrap().1;
     std::fs::write(folder.path().join("flow.toml"), format!("[[{entry}")).unwrap();
-    let served = Served::start(folder.path(), &[]);
+    let served = ConfiguredServer::start(folder.path(), &[]);
     assert_eq!(served.post(Some(token.trim()), &list()).0, 200);
     served.end();
 }
 
-/// Options of the command line win over the file; a token file is read again, too.
+/// Command-line options override the file; the token file is reloaded as well.
 #[test]
 fn command_line_options_take_precedence() {
     let folder = folder(&[], "");
     std::fs::write(folder.path().join("tokens"), format!("ada:{ADA}\n")).unwrap();
     let text = "[serve]\nlisten = \"127.0.0.1:1\"\nconsole = false\n[log]\nlevel = \"info\"\n";
     std::fs::write(folder.path().join("flow.toml"), text).unwrap();
-    let mut served = Served::start(folder.path(), &["--token-file", "tokens"]);
+    let mut served = ConfiguredServer::start(folder.path(), &["--token-file", "tokens"]);
     assert_eq!(served.post(Some(ADA), &list()).0, 200);
     std::fs::write(folder.path().join("tokens"), format!("bob:{BOB}\n")).unwrap();
     let said = served.reload("configuration reloaded");
@@ -161,8 +161,8 @@ fn command_line_options_take_precedence() {
     served.end();
 }
 
-/// PAT-024, INT-107: an address others can reach has rates by itself, wherever it was given, and a
-/// reload does not take them away.
+/// PAT-024, INT-107: public addresses have rate limits by default, in the file and on the command
+/// line, and a reload keeps them.
 #[test]
 fn a_reload_keeps_the_rate_limits_of_a_public_address() {
     let folder = folder(&[("ada", ADA)], "tools = [\"*\"]");
@@ -170,16 +170,17 @@ fn a_reload_keeps_the_rate_limits_of_a_public_address() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text}[limits]\nrequest_burst = 1\n")).unwrap();
     let open = ["--insecure", "--host", "0.0.0.0", "--no-webtransport"];
-    let mut served = Served::start_at("0.0.0.0:0", folder.path(), &open);
-    // One at once, and the next only when some milliseconds have gone by.
-    let is_refused = |served: &Served| (0..1000).any(|_| served.post(Some(ADA), &list()).0 == 429);
+    let mut served = ConfiguredServer::start_at("0.0.0.0:0", folder.path(), &open);
+    // A burst of one, and the next only after some milliseconds.
+    let is_refused =
+        |served: &ConfiguredServer| (0..1000).any(|_| served.post(Some(ADA), &list()).0 == 429);
     assert!(is_refused(&served));
     served.reload("configuration reloaded");
     assert!(is_refused(&served));
     served.end();
 }
 
-/// A folder with a file that lets these in, and gives everyone who is called something this.
+/// A folder with a configuration that has a token for each name and `permissions` for everyone.
 fn folder(tokens: &[(&str, &str)], gives: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), tokens, gives);
@@ -198,7 +199,7 @@ fn write(folder: &Path, tokens: &[(&str, &str)], gives: &str) {
     std::fs::write(folder.join("flow.toml"), text).unwrap();
 }
 
-/// Keys for TLS, in the words of a configuration file.
+/// The TLS section of a configuration file, with keys.
 fn certificate_for(folder: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("chain.pem"), made.cert.pem()).unwrap();
@@ -226,9 +227,9 @@ fn stateless(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-impl Served {
+impl ConfiguredServer {
     fn host(&self) -> &str {
-        let url = self.places["http"].as_str().unwrap();
+        let url = self.endpoints["http"].as_str().unwrap();
         url.trim_start_matches("http://").trim_end_matches('/')
     }
 
@@ -266,7 +267,7 @@ impl Served {
         (status, serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// Opens a stream of events, and reads up to where it says where to post to.
+    /// Opens an event stream, and reads up to the endpoint for posts.
     fn stream(&self, token: &str) -> (BufReader<TcpStream>, String) {
         let mut stream = TcpStream::connect(self.host()).unwrap();
         write!(

@@ -1,26 +1,26 @@
 //! Attacks on the real program, over every transport.
 //!
-//! Each file is a family: a table of hostile inputs with the refusal that is expected of each. After
-//! every family good calls still work, handles are back at the start, and memory has stayed within a
-//! bound. `docs/security.md` says which threat is held by which of them.
+//! Each file is one kind of attack: a table of hostile inputs with the expected rejection of each.
+//! After every table valid calls still work, file descriptors are back at the baseline, and memory
+//! has stayed within a bound. `docs/security.md` maps threats to these tests.
 
-mod book;
+mod connection;
 mod floods;
 mod frames;
-mod health;
 mod messages;
+mod oversized;
 mod patterns;
 mod races;
-mod raw;
+mod raw_http;
 mod rebinding;
 mod replays;
+mod report;
+mod resource_usage;
 mod sessions;
-mod sizes;
-mod slow;
+mod slow_clients;
 mod smuggling;
 mod target;
-mod terminal;
+mod terminal_escapes;
 mod tokens;
 mod traversal;
-mod way;
 mod webtransport;

@@ -1,4 +1,4 @@
-//! The audit log of the real program, killed and gone on with.
+//! The audit log of the real program, across kills and restarts.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,14 +21,14 @@ fn verify(folder: &Path, more: &[&str]) -> Output {
     output(command(folder, &["audit", "verify", "audit.jsonl"]).args(more))
 }
 
-/// A program that serves its standard input, and the lines of its answers.
-struct Served {
+/// A program on standard input, and the lines of its output.
+struct StdioServer {
     program: Child,
     answers: BufReader<std::process::ChildStdout>,
     _deadline: Deadline,
 }
 
-impl Served {
+impl StdioServer {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut program = command(folder, &["stdio"]);
         program.args(arguments);
@@ -63,15 +63,15 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for StdioServer {
     fn drop(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
     }
 }
 
-/// Issue (audit): a server that was killed is followed by one that goes on with its log, whatever
-/// half line it has left; what is changed afterwards is found, with exit code 1.
+/// A server continues the log of a killed one after an incomplete last line; later changes to the
+/// log are detected, with exit code 1.
 #[test]
 fn an_audit_log_survives_kills_and_shows_changes() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,9 +82,9 @@ fn an_audit_log_survives_kills_and_shows_changes() {
     let log = folder.join("audit.jsonl");
     let sum = json!({"name": "calculator.add", "arguments": {"a": 47_110_815, "b": 3}});
     for round in 0..3 {
-        let mut served = Served::start(folder, &["--config", "flow.toml"]);
+        let mut served = StdioServer::start(folder, &["--config", "flow.toml"]);
         served.call("tools/call", &sum);
-        // A call is written after it is answered, so the one before the last is surely there soon.
+        // A call is recorded after its response, so the one before the last is recorded soon.
         let is_there = || {
             let text = std::fs::read_to_string(&log).unwrap();
             text.matches("calculator.add").count() > round
@@ -103,12 +103,12 @@ fn an_audit_log_survives_kills_and_shows_changes() {
     let torn = verify(folder, &["--key-file", "key"]);
     assert_eq!(torn.status.code(), Some(1));
     assert!(String::from_utf8(torn.stderr).unwrap().contains("incomplete"));
-    Served::start(folder, &["--config", "flow.toml"]).end();
+    StdioServer::start(folder, &["--config", "flow.toml"]).end();
 
     let good = verify(folder, &["--key-file", "key"]);
-    let told = String::from_utf8(good.stdout).unwrap();
-    assert_eq!(good.status.code(), Some(0), "{told}");
-    assert!(told.contains("3 incomplete lines"), "{told}");
+    let output = String::from_utf8(good.stdout).unwrap();
+    assert_eq!(good.status.code(), Some(0), "{output}");
+    assert!(output.contains("3 incomplete lines"), "{output}");
     let written = std::fs::read_to_string(&log).unwrap();
     assert_eq!(written.matches("\"event\":\"start\"").count(), 4);
     assert!(!written.contains("47110815"), "{written}");
@@ -116,30 +116,29 @@ fn an_audit_log_survives_kills_and_shows_changes() {
     assert_eq!(verify(folder, &[]).status.code(), Some(1));
     std::fs::write(&log, written.replacen("calculator.add", "calculator.sub", 1)).unwrap();
     let bad = verify(folder, &["--key-file", "key"]);
-    let told = String::from_utf8(bad.stderr).unwrap();
-    assert!(bad.status.code() == Some(1) && told.contains("line 3"), "{told}");
+    let output = String::from_utf8(bad.stderr).unwrap();
+    assert!(bad.status.code() == Some(1) && output.contains("line 3"), "{output}");
 }
 
-/// Issue (audit): two servers do not write to one log, and a log nobody can write stops a server
-/// before it serves.
+/// An audit log has one writer, and a log that cannot be written stops a server before it serves.
 #[test]
 fn an_audit_log_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--store=memory:", "--audit", "audit.jsonl"];
-    let first = Served::start(folder.path(), &options);
+    let first = StdioServer::start(folder.path(), &options);
     let second = output(command(folder.path(), &["stdio"]).args(options));
-    let told = String::from_utf8(second.stderr).unwrap();
-    assert!(second.status.code() == Some(1) && told.contains("another process"), "{told}");
+    let errors = String::from_utf8(second.stderr).unwrap();
+    assert!(second.status.code() == Some(1) && errors.contains("another process"), "{errors}");
     first.end();
     let good = verify(folder.path(), &[]);
     assert!(good.status.success());
     let nowhere = ["stdio", "--store=memory:", "--audit", "no/such/folder/audit"];
-    let told = output(&mut command(folder.path(), &nowhere));
-    assert_eq!(told.status.code(), Some(1));
+    let output = output(&mut command(folder.path(), &nowhere));
+    assert_eq!(output.status.code(), Some(1));
 }
 
-/// Issue (audit): when no more can be written, nothing more is done, and whoever asks is told to come
-/// again; but the program hears everything and can be ended.
+/// While the log cannot be written, calls are rejected with a retry hint; the program still handles
+/// signals and can be stopped.
 #[test]
 fn a_full_disk_rejects_calls_without_blocking_the_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,10 +146,10 @@ fn a_full_disk_rejects_calls_without_blocking_the_server() {
     std::fs::write(folder.path().join("flow.toml"), text).unwrap();
     let mut program = Command::new("sh");
     program.current_dir(folder.path()).env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
-    // Past the limit a write fails as on a full disk, if the signal for it is not heard.
+    // Past the limit a write fails as on a full disk, if SIGXFSZ is ignored.
     let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" stdio --config flow.toml";
     program.args(["-c", limited, PROGRAM]);
-    let mut served = Served::spawn(program);
+    let mut served = StdioServer::spawn(program);
     let sum = json!({"name": "calculator.add", "arguments": {"a": 1, "b": 2}});
     let refused = (0..20_000).find_map(|_| {
         let answer = served.call("tools/call", &sum);

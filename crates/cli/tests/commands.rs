@@ -1,16 +1,20 @@
-//! The real program, as scripts call it.
+//! The commands of the real program, as scripts run them.
 
 mod calls;
-mod contents;
 mod downloads;
-mod hostile;
-mod leaving;
-mod literal;
+mod first_use;
+mod hostile_servers;
+mod interrupted_sessions;
 mod revisions;
-mod runs;
 pub(crate) mod sampling;
+mod seed000_server;
+mod seed002_content;
 mod sessions;
+mod tail;
+mod tasks;
+mod time_travel;
 mod workflow;
+mod workflow_runs;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,18 +25,18 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// A command with a server that is started for it.
+/// The arguments of a command with a stdio server.
 fn local<'a>(command: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", "memory:"];
     [&[command], words, &server].concat()
 }
 
-/// Runs a command: what it wrote for programs, what for people, and its exit code.
+/// Runs a command, and returns standard output, standard error and the exit code.
 fn run(arguments: &[&str], input: &str) -> (String, String, i32) {
     run_in(Path::new("."), arguments, input)
 }
 
-/// Runs a command in a folder, which is also where the user's own settings are looked for.
+/// Runs a command in a folder, which is also the user's configuration folder.
 fn run_in(folder: &Path, arguments: &[&str], input: &str) -> (String, String, i32) {
     let mut child = Command::new(PROGRAM)
         .args(arguments)
@@ -50,16 +54,16 @@ fn run_in(folder: &Path, arguments: &[&str], input: &str) -> (String, String, i3
     (text(output.stdout), text(output.stderr), output.status.code().unwrap())
 }
 
-/// `mcp-flow serve` on a free port. Killed when this is dropped.
+/// `mcp-flow serve` on a free port, killed on drop.
 struct Server {
     child: Child,
-    places: Value,
+    endpoints: Value,
     _deadline: Deadline,
 }
 
 impl Server {
     fn start(options: &[&str]) -> Self {
-        // Tests run side by side, and a journal is one server's.
+        // Tests run concurrently, and a journal has one server.
         let memory: &[&str] = match options.contains(&"--store") {
             true => &[],
             false => &["--store", "memory:"],
@@ -75,12 +79,12 @@ impl Server {
         let _deadline = Deadline::of(&child);
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, places: serde_json::from_str(&line).unwrap(), _deadline }
+        Self { child, endpoints: serde_json::from_str(&line).unwrap(), _deadline }
     }
 
-    /// Where it is spoken to by Streamable HTTP.
+    /// The URL of the Streamable HTTP endpoint.
     fn url(&self) -> &str {
-        self.places["mcp"].as_str().unwrap()
+        self.endpoints["mcp"].as_str().unwrap()
     }
 }
 

@@ -1,10 +1,11 @@
-//! The real program, killed at 200 random points of each kind of conversation.
+//! Crash tests: the real program, killed at 200 random points of each kind of session.
 
 use std::path::Path;
 
 use crate::support::control_stream;
 use mcp_flow_testkit::crash::{
-    CrashClient, EntryPrompt, PushClient, RoundsClient, SessionReply, survive,
+    CrashClient, EntryPrompt, Ledger, PushClient, RoundsClient, SessionReply, TasksClient, survive,
+    survive_with,
 };
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ async fn rounds_survive_kills() {
     survive::<RoundsClient>(Path::new(PROGRAM)).await;
 }
 
-/// MCP-094, INT-098: by `interaction.*` over a WebSocket, where questions are sent.
+/// MCP-094, INT-098: by `interaction.*` over a WebSocket, with pushed prompts.
 #[tokio::test]
 async fn pushed_questions_survive_kills() {
     survive::<PushClient>(Path::new(PROGRAM)).await;
@@ -28,7 +29,21 @@ async fn questions_on_a_control_stream_survive_kills() {
     survive::<ControlStreamClient>(Path::new(PROGRAM)).await;
 }
 
-/// A conversation whose questions come over WebTransport.
+/// MCP-094: by tasks over Streamable HTTP, where the client polls.
+#[tokio::test]
+async fn tasks_survive_kills() {
+    survive::<TasksClient>(Path::new(PROGRAM)).await;
+}
+
+/// Flow files in rounds, by pushed questions and as tasks: their steps call a tool of the server.
+#[tokio::test]
+async fn flow_files_survive_kills() {
+    survive_with::<RoundsClient>(Ledger::File, Path::new(PROGRAM)).await;
+    survive_with::<PushClient>(Ledger::File, Path::new(PROGRAM)).await;
+    survive_with::<TasksClient>(Ledger::File, Path::new(PROGRAM)).await;
+}
+
+/// A client whose prompts are pushed over WebTransport.
 struct ControlStreamClient(PushClient);
 
 impl CrashClient for ControlStreamClient {

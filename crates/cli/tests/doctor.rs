@@ -1,4 +1,4 @@
-//! What keeps a server from starting is found before it is started.
+//! `mcp-flow doctor`: finds what keeps a server from starting.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use mcp_flow_testkit::wait::output;
 use serde_json::Value;
 
-use crate::support::served::Served;
+use crate::support::configured_server::ConfiguredServer;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
@@ -19,7 +19,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     output(command.env_remove("MCP_FLOW_STORE_KEY"))
 }
 
-/// What is found out with a configuration, by what is checked, and the exit code.
+/// Runs the checks on a configuration, and returns their results by name and the exit code.
 fn examine(folder: &Path, text: &str) -> (Vec<(String, String)>, Option<i32>) {
     std::fs::write(folder.join("flow.toml"), text).unwrap();
     let output = run(folder, &["doctor", "--config", "flow.toml", "--format", "json"]);
@@ -45,7 +45,7 @@ fn certificate(folder: &Path, begins: i32, ends: i32) {
 
 const HERE: &str = "[serve]\nlisten = \"127.0.0.1:0\"\n";
 
-/// Issue (doctor): each thing that is not in order is a finding with what to do about it.
+/// Each problem is a finding that says how to fix it.
 #[test]
 fn problems_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ fn problems_are_found() {
     }
 }
 
-/// Issue (doctor): certificates by how long they are good.
+/// Certificates are checked for their expiry.
 #[test]
 fn certificates_are_checked() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn certificates_are_checked() {
     }
 }
 
-/// Issue (doctor): a store that is there is opened and written to, and its key is nobody else's.
+/// An existing store is opened and written to, and its key file must be private.
 #[test]
 fn the_store_and_its_key_are_checked() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn the_store_and_its_key_are_checked() {
     let (before, _) = examine(folder, &text);
     assert!(!folder.join("journal.redb").exists() && !folder.join("journal.key").exists());
     assert!(before.contains(&("store".to_owned(), "ok".to_owned())), "{before:?}");
-    // A server that finds its input ended makes the store and leaves.
+    // A server whose input ends creates the store and exits.
     let mut command = Command::new(PROGRAM);
     let made = output(command.current_dir(folder).args(["stdio", "--config", "flow.toml"]));
     assert!(made.status.success());
@@ -117,25 +117,26 @@ fn the_store_and_its_key_are_checked() {
     assert!(found.contains(&("key".to_owned(), "fail".to_owned())), "{found:?}");
     assert_eq!(code, Some(1));
     let people = run(folder, &["doctor", "--config", "flow.toml"]);
-    let told = String::from_utf8(people.stdout).unwrap();
-    assert!(told.contains("FAIL") && told.contains("chmod 600"), "{told}");
+    let output = String::from_utf8(people.stdout).unwrap();
+    assert!(output.contains("FAIL") && output.contains("chmod 600"), "{output}");
 }
 
-/// Issue (doctor): what a running server has is told as `serve` would find it: in use.
+/// Ports and stores of a running server are reported as in use.
 #[test]
 fn resources_of_a_running_server_are_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("flow.toml"), "").unwrap();
-    let served = Served::start(folder, &[]);
-    let address = served.places["http"].as_str().unwrap();
+    let served = ConfiguredServer::start(folder, &["--store", "redb:journal.redb"]);
+    let address = served.endpoints["http"].as_str().unwrap();
     let address = address.trim_start_matches("http://").trim_end_matches('/');
-    let (found, code) = examine(folder, &format!("[serve]\nlisten = \"{address}\""));
+    let store = "[offer]\nstore = \"redb:journal.redb\"";
+    let (found, code) = examine(folder, &format!("[serve]\nlisten = \"{address}\"\n{store}"));
     let in_use = |check: &str| found.contains(&(check.to_owned(), "fail".to_owned()));
     assert!(in_use("port") && in_use("store"), "{found:?}");
     assert_eq!(code, Some(1));
     let people = run(folder, &["doctor", "--config", "flow.toml"]);
-    let told = String::from_utf8(people.stdout).unwrap();
-    assert!(told.contains("already running there; stop that program"), "{told}");
+    let output = String::from_utf8(people.stdout).unwrap();
+    assert!(output.contains("already running there; stop that program"), "{output}");
     served.end();
 }

@@ -1,4 +1,4 @@
-//! `--root`, as the real program serves it.
+//! `--root` of the real program.
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// Where programs leave their journals.
+/// The directory for journals.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// MCP-078, MCP-079, PAT-014, PAT-059: files of all roots are resources and can be read by
@@ -43,14 +43,14 @@ async fn files_are_served_where_there_is_a_root() {
     assert!(files(&listed).is_empty(), "{listed}");
 }
 
-/// The files among resources; there are workflows, too.
+/// The file resources; workflows are listed too.
 fn files(listed: &Value) -> Vec<&Value> {
     let is_file = |one: &&Value| one["uri"].as_str().unwrap().starts_with("file:");
     listed.as_array().unwrap().iter().filter(is_file).collect()
 }
 
-/// PAT-024: over a pipe there are no links; what is larger than a result may be is refused with the
-/// limit, by the tool and as a resource.
+/// PAT-024: a pipe has no links; the tool and the resource reject files above the size limit of a
+/// result, with the limit.
 #[tokio::test]
 async fn files_too_large_for_a_pipe_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ async fn files_too_large_for_a_pipe_are_rejected() {
     assert_eq!((&data["name"], &data["limit"]), (&json!("PAYLOAD_TOO_LARGE"), &json!(16_777_216)));
 }
 
-/// PAT-017: what nobody could read as text comes as bytes, and takes no more room than those.
+/// PAT-017: binary files are sent as base64, and take no more memory than that.
 #[tokio::test]
 async fn binary_files_are_not_text() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ async fn binary_files_are_not_text() {
     assert_eq!(read["result"]["content"][0]["resource"]["blob"], blob);
 }
 
-/// A root that is not there is named before anything is served.
+/// A missing root is reported before anything is served.
 #[test]
 fn a_missing_root_is_reported() {
     for command in ["stdio", "serve"] {

@@ -1,4 +1,4 @@
-//! Clients that ask for more than they take, against the real program.
+//! Backpressure of the real program: clients that send more than they read.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// Where programs leave their journals.
+/// The directory for journals.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 const MIB: u64 = 1024 * 1024;
 
-/// MCP-056, MCP-074: a hundred thousand slow calls at once cost bounded memory, a cancel behind
-/// them acts, and every other one is answered exactly once.
+/// MCP-056, MCP-074: a hundred thousand concurrent slow calls take bounded memory, a later
+/// cancellation takes effect, and every other call is answered exactly once.
 #[test]
 fn a_hundred_thousand_slow_calls_are_each_answered_once() {
     let mut client = Client::start();
@@ -54,7 +54,7 @@ fn a_hundred_thousand_slow_calls_are_each_answered_once() {
     assert!(growth <= 48, "grew by {growth} MiB");
 }
 
-/// MCP-056, MCP-074: a client that sends and never reads costs at most 32 MB, and everything is
+/// MCP-056, MCP-074: a client that sends without reading costs at most 32 MB, and everything is
 /// answered once it reads.
 #[test]
 fn a_client_that_never_reads_costs_bounded_memory() {
@@ -70,7 +70,7 @@ fn a_client_that_never_reads_costs_bounded_memory() {
             progress.send(id).unwrap();
         }
     });
-    // The writer stands still when the server has stopped reading.
+    // The writer blocks when the server has stopped reading.
     while written.recv_timeout(Duration::from_secs(1)).is_ok() {}
     let growth = client.memory().saturating_sub(before);
     assert!(!writer.is_finished(), "the server stopped reading");

@@ -1,4 +1,4 @@
-//! Logging in from the terminal, as people and scripts do.
+//! `mcp-flow login` and `logout`, for people and scripts.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,8 +13,8 @@ use url::Url;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// MCP-089, MCP-090: log in by a page, use the server, log out; the file is the user's alone, and no
-/// secret is on the screen or in the log, however much is logged.
+/// MCP-089, MCP-090: log in with a browser, use the server, log out; the login file is private to
+/// the user, and no secret is printed or logged at any level.
 #[test]
 fn a_login_is_used_by_all_commands() {
     let test_server = TestServer::new();
@@ -27,13 +27,13 @@ fn a_login_is_used_by_all_commands() {
     let words = ["login", &server, "--no-browser", "--log-level", "trace", "--format", "json"];
     let mut login = spawn(folder.path(), &words);
     let _deadline = Deadline::of(&login);
-    let mut told = BufReader::new(login.stderr.take().unwrap());
-    let (page, before) = page(&mut told);
+    let mut received = BufReader::new(login.stderr.take().unwrap());
+    let (page, before) = page(&mut received);
     let answer = get(&get_location(&page));
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("close this page"), "{answer}");
     let (mut out, mut err) = (String::new(), before);
     login.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    told.read_to_string(&mut err).unwrap();
+    received.read_to_string(&mut err).unwrap();
     assert_eq!(login.wait().unwrap().code(), Some(0), "{err}");
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&said["server"], &said["isRenewed"]), (&server.as_str().into(), &true.into()));
@@ -58,27 +58,26 @@ fn a_login_is_used_by_all_commands() {
     assert_eq!(run(folder.path(), &["tools", &server], "").2, 5);
 }
 
-/// Without a browser on this machine, the address one was sent back to is pasted; what is not one
-/// is asked for again.
+/// Without a browser on this machine, the redirect URL is pasted; anything else is asked for again.
 #[test]
 fn a_login_can_be_pasted() {
     let test_server = TestServer::new();
     let folder = tempfile::tempdir().unwrap();
     let mut login = spawn(folder.path(), &["login", &test_server.url(), "--no-browser"]);
     let _deadline = Deadline::of(&login);
-    let mut told = BufReader::new(login.stderr.take().unwrap());
-    let (page, _) = page(&mut told);
+    let mut received = BufReader::new(login.stderr.take().unwrap());
+    let (page, _) = page(&mut received);
     let place = get_location(&page);
     let mut stdin = login.stdin.take().unwrap();
     writeln!(stdin, "\nhm?\n{place}").unwrap();
     let mut err = String::new();
-    told.read_to_string(&mut err).unwrap();
+    received.read_to_string(&mut err).unwrap();
     assert_eq!(login.wait().unwrap().code(), Some(0), "{err}");
     assert!(err.contains("paste all of it"), "{err}");
     assert_eq!(run(folder.path(), &["ping", &test_server.url()], "").2, 0);
 }
 
-/// What cannot come of a login is told, with its exit code.
+/// Failed logins are explained, each with its exit code.
 #[test]
 fn failed_logins_are_explained() {
     let test_server = TestServer::new();
@@ -112,8 +111,8 @@ fn failed_logins_are_explained() {
     }
 }
 
-/// MCP-090: a program logs in without a person, by a secret that is in no argument; and a token that
-/// is given goes before one that is kept.
+/// MCP-090: a program logs in without a person, with a client secret from a file; a token given by
+/// option precedes the stored one.
 #[test]
 fn a_program_logs_in_by_a_secret_in_a_file() {
     let test_server = TestServer::new();
@@ -157,12 +156,12 @@ fn run(home: &Path, words: &[&str], input: &str) -> (String, String, i32) {
     (text(ended.stdout), text(ended.stderr), ended.status.code().unwrap())
 }
 
-/// The page a login shows, and what it said before.
-fn page(told: &mut impl BufRead) -> (Url, String) {
+/// The authorization URL that a login prints, and the text before it.
+fn page(received: &mut impl BufRead) -> (Url, String) {
     let mut before = String::new();
     loop {
         let mut line = String::new();
-        assert_ne!(told.read_line(&mut line).unwrap(), 0, "no page: {before}");
+        assert_ne!(received.read_line(&mut line).unwrap(), 0, "no page: {before}");
         if line.starts_with("  http") {
             return (Url::parse(line.trim()).unwrap(), before);
         }
@@ -170,7 +169,7 @@ fn page(told: &mut impl BufRead) -> (Url, String) {
     }
 }
 
-/// Where a page sends one.
+/// The redirect target of a page.
 fn get_location(page: &Url) -> Url {
     let answer = get(page);
     let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));

@@ -7,15 +7,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use mcp_flow_testkit::wait::{Deadline, output};
 use serde_json::{Value, json};
 
-use crate::support::served::{Served, command};
+use crate::support::configured_server::{ConfiguredServer, command};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// Where programs leave their journals.
+/// The directory for journals.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// MCP-095: one line of JSON says where everything is; a client of either era finds the tools; and
-/// SIGTERM ends it with status 0.
+/// MCP-095: one line of JSON lists the endpoints; clients of both eras list the tools; SIGTERM ends
+/// the program with status 0.
 #[test]
 fn endpoints_are_printed_and_served() {
     let (mut program, mut out, ready, _deadline) = start(&["--diagnostics"]);
@@ -52,7 +52,7 @@ fn endpoints_are_printed_and_served() {
     assert_eq!(rest, "", "one line and no more");
 }
 
-/// PAT-002: the same server answers lines on TCP and on a Unix socket.
+/// PAT-002: the same server answers newline-delimited JSON on TCP and on a Unix socket.
 #[test]
 fn newline_delimited_json_is_served_on_sockets() {
     let path = std::env::temp_dir().join(format!("mcp-flow-socket-{}", std::process::id()));
@@ -77,20 +77,20 @@ fn newline_delimited_json_is_served_on_sockets() {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// INT-112, MCP-049: what others could reach is not opened without encryption, unless it is said.
+/// INT-112, MCP-049: a public address requires TLS, unless an option allows plaintext.
 #[test]
 fn a_public_address_requires_tls() {
     let mut command = Command::new(PROGRAM);
     let output = output(command.current_dir(FOLDER).args(["serve", "--listen", "0.0.0.0:0"]));
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("--insecure") && output.stdout.is_empty(), "{told}");
+    let received = String::from_utf8(output.stderr).unwrap();
+    assert!(received.contains("--insecure") && output.stdout.is_empty(), "{received}");
     let (mut program, ..) = start(&["--insecure", "--listen", "0.0.0.0:0"]);
     program.kill().unwrap();
     program.wait().unwrap();
 }
 
-/// C-53: with a token file nobody comes in without a token.
+/// C-53: with a token file every request requires a token.
 #[test]
 fn a_token_file_requires_authentication() {
     let path = std::env::temp_dir().join(format!("mcp-flow-tokens-{}", std::process::id()));
@@ -110,46 +110,52 @@ fn a_token_file_requires_authentication() {
     program.wait().unwrap();
 }
 
-/// C-65: a journal that another process has or that is damaged keeps a server from starting, and it
-/// says what to do. A server for one client does without the default one that another has, and says
-/// that too; a damaged one it does not pass over.
+/// C-65: a journal that is damaged or locked by another process is an error that says what to do.
+/// The default journal is shared by processes; a damaged one is an error.
 #[test]
 fn an_unusable_store_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = folder.path().join(".mcp-flow/journal.redb");
+    let journal = folder.path().join(".mcp-flow/journal.db");
     let run = |arguments: &[&str]| {
         let output = output(&mut command(folder.path(), arguments));
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let serve = ["serve", "--listen", "127.0.0.1:0", "--no-webtransport"];
     std::fs::write(folder.path().join("flow.toml"), "").unwrap();
-    let first = Served::start(folder.path(), &[]);
-    let (code, told) = run(&serve);
-    assert_eq!(code, Some(1), "{told}");
-    for advice in ["another process", "stop that process", "--store redb:PATH", "--store memory:"] {
-        assert!(told.contains(advice), "{advice}: {told}");
+    let locked = ["--store", "redb:locked.redb"];
+    let first = ConfiguredServer::start(folder.path(), &locked);
+    let (code, received) = run(&[&serve[..], &locked].concat());
+    assert_eq!(code, Some(1), "{received}");
+    for advice in ["another process", "stop that process", "--store sqlite:PATH", "--store memory:"]
+    {
+        assert!(received.contains(advice), "{advice}: {received}");
     }
-    let (code, told) = run(&["stdio"]);
-    assert!(code == Some(0) && told.contains("lost when this server exits"), "{told}");
+    first.end();
+    let first = ConfiguredServer::start(folder.path(), &[]);
+    ConfiguredServer::start(folder.path(), &[]).end();
+    assert_eq!(run(&["stdio"]), (Some(0), String::new()));
     assert_eq!(run(&["stdio", "--store", "memory:"]), (Some(0), String::new()));
-    Served::start(folder.path(), &["--store", "memory:"]).end();
+    ConfiguredServer::start(folder.path(), &["--store", "memory:"]).end();
     first.end();
 
     let whole = std::fs::read(&journal).unwrap();
-    // No pattern that means something to the database.
+    // A pattern without meaning for the database.
     let noise = |index: usize| u8::try_from(index.wrapping_mul(2_654_435_761) >> 7 & 0xff).unwrap();
     for from in [0, 4096] {
         let mut damaged = whole.clone();
         damaged.iter_mut().enumerate().skip(from).for_each(|(index, byte)| *byte = noise(index));
         std::fs::write(&journal, damaged).unwrap();
         for arguments in [&serve[..], &["stdio"]] {
-            let (code, told) = run(arguments);
-            assert_eq!(code, Some(1), "{arguments:?} from {from}: {told}");
-            assert!(told.contains("damaged") && told.contains("move it away"), "{told}");
+            let (code, received) = run(arguments);
+            assert_eq!(code, Some(1), "{arguments:?} from {from}: {received}");
+            assert!(
+                received.contains("damaged") && received.contains("move it away"),
+                "{received}"
+            );
         }
     }
     std::fs::write(&journal, whole).unwrap();
-    Served::start(folder.path(), &[]).end();
+    ConfiguredServer::start(folder.path(), &[]).end();
 }
 
 fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value, Deadline) {

@@ -1,4 +1,4 @@
-//! `--skills` and `mcp-flow skills`, as the real program has them.
+//! `--skills` and `mcp-flow skills` of the real program.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// Runs `mcp-flow skills` with a server that is started for it.
+/// Runs `mcp-flow skills` with a stdio server.
 fn skills(words: &[&str], directory: &Path) -> (String, String, Option<i32>) {
     let mut command = Command::new(PROGRAM);
     command.current_dir(directory).env("XDG_CONFIG_HOME", directory).arg("skills").args(words);
@@ -54,7 +54,7 @@ fn skills_are_listed_and_shown() {
 }
 
 #[test]
-fn skills_that_are_left_out_are_logged() {
+fn skipped_skills_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("broken")).unwrap();
     std::fs::write(folder.path().join("broken/SKILL.md"), "nothing").unwrap();
@@ -66,7 +66,7 @@ fn skills_that_are_left_out_are_logged() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_missing_directory_is_reported() {
     for command in ["stdio", "serve"] {
         let mut program = Command::new(PROGRAM);
         program.current_dir(env!("CARGO_TARGET_TMPDIR"));

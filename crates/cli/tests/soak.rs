@@ -1,35 +1,35 @@
-//! Clients of every kind that come, work and are killed, against one server that has to stay as it was.
+//! Soak test: clients of every kind connect, work and are killed, and the server must not leak.
 //!
-//! The server is the real program. Each client is a process of its own: this very test, started
-//! again with an [`assignment`](assignment::Assignment). It checks every reply it gets; most of them
-//! are killed, at random moments, and others come. Between rounds of load all are gone for a moment.
-//! At each of these quiet moments the server must hold no session, no connection and no handle more
-//! than at the start, and its memory may not have grown from the first of them, behind a round to
-//! warm up, to the last. What counts there is memory the server holds: glibc is told to give back what
-//! is freed at once ([`server`]).
+//! The server is the real program. Each client is a process of its own: this test, started again
+//! with an [`assignment`](assignment::Assignment). It checks every reply; most clients are killed
+//! at random moments and replaced. After each round of load all clients have ended. At each of
+//! these idle points the server must hold no session, connection or file descriptor more than at
+//! the start, and its memory may not have grown between the first of them, after a warm-up round,
+//! and the last. Allocator caches do not count: glibc is configured to return freed memory at once
+//! ([`server`]).
 //!
-//! `MCP_FLOW_SOAK_SECONDS` says for how long, 30 if it is not set. `MCP_FLOW_SOAK_SEED` makes the same
-//! choices again as an earlier run, which has printed its seed.
+//! `MCP_FLOW_SOAK_SECONDS` sets the duration, 30 by default. `MCP_FLOW_SOAK_SEED` repeats the
+//! choices of an earlier run, which has printed its seed.
 
 mod assignment;
 mod client;
-mod conductor;
-mod counted;
-mod figures;
+mod counts;
 mod files;
+mod library_client;
+mod load_generator;
+mod measurements;
+mod scripted_client;
 mod server;
-mod tally;
-mod typed;
 
 use std::time::{Duration, Instant};
 
 use assignment::Assignment;
-use conductor::Conductor;
-use figures::Figures;
+use load_generator::LoadGenerator;
+use measurements::Measurements;
 use server::Server;
 
-/// MCP-030, MCP-074, PAT-036: no reply is lost or doubled, and what clients leave behind, however
-/// they leave, is cleared away.
+/// MCP-030, MCP-074, PAT-036: no reply is lost or duplicated, and everything of a disconnected or
+/// killed client is freed.
 #[test]
 fn disconnected_clients_leave_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -46,17 +46,17 @@ async fn soak() {
     let begun = Instant::now();
     let whole = Duration::from_secs(seconds);
     let server = Server::start().await;
-    let mut figures = Figures::new(server.usage());
-    let mut conductor = Conductor::new(&server, seed);
-    // A quiet moment takes as long as the limits for what is idle.
-    let round = (whole / 5).min(LONGEST_ROUND).saturating_sub(server::IDLE / 2);
-    while figures.moments() < FEWEST_MOMENTS || begun.elapsed() + round / 2 < whole {
-        conductor.load(round, &mut figures).await;
-        server.quiet(&mut figures).await;
-        eprintln!("{}", figures.last());
+    let mut measurements = Measurements::new(server.usage());
+    let mut load = LoadGenerator::new(&server, seed);
+    // An idle point takes as long as the idle timeouts.
+    let round = (whole / 5).min(MAX_ROUND).saturating_sub(server::IDLE / 2);
+    while measurements.idle_points() < MIN_IDLE_POINTS || begun.elapsed() + round / 2 < whole {
+        load.run(round, &mut measurements).await;
+        server.wait_until_idle(&mut measurements).await;
+        eprintln!("{}", measurements.last());
     }
-    eprintln!("{figures}");
-    figures.check();
+    eprintln!("{measurements}");
+    measurements.check();
     server.end().await;
 }
 
@@ -65,7 +65,7 @@ fn number_from(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
 }
 
-const LONGEST_ROUND: Duration = Duration::from_secs(45);
+const MAX_ROUND: Duration = Duration::from_secs(45);
 
-/// One after warming up, and two more.
-const FEWEST_MOMENTS: usize = 3;
+/// One after the warm-up, and two more.
+const MIN_IDLE_POINTS: usize = 3;

@@ -1,4 +1,4 @@
-//! `mcp-flow stdio`, the real program, over real pipes.
+//! `mcp-flow stdio`, the real program, over pipes.
 
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// Where programs leave their journals.
+/// The directory for journals.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// MCP-050, MCP-051, MCP-055, MCP-057: a transcript goes in, one message per line comes out, and
-/// nothing else even when the program talks much.
+/// MCP-050, MCP-051, MCP-055, MCP-057: a transcript gets one message per line, and nothing else is
+/// written to standard output at any log level.
 #[test]
 fn a_transcript_is_answered_line_by_line() {
     let transcript = "garbage\r\n\r\n\
@@ -41,9 +41,9 @@ fn a_transcript_is_answered_line_by_line() {
     assert!(replies[4]["result"]["errorMessage"].as_str().unwrap().contains("zero"));
 }
 
-/// MCP-053: messages may arrive in any pieces.
+/// MCP-053: messages may be split anywhere.
 #[tokio::test]
-async fn single_bytes_make_a_message() {
+async fn messages_may_arrive_byte_by_byte() {
     let mut child = Command::new(PROGRAM)
         .current_dir(FOLDER)
         .arg("stdio")
@@ -61,9 +61,9 @@ async fn single_bytes_make_a_message() {
     assert_eq!(messages(&output.stdout), [json!({"jsonrpc": "2.0", "id": "é", "result": {}})]);
 }
 
-/// MCP-050: a regular file and a Unix socket serve as standard input just as well as a pipe.
+/// MCP-050: a regular file and a Unix socket work as standard input as well as a pipe.
 #[test]
-fn other_kinds_of_input_work_too() {
+fn standard_input_may_be_a_file_or_a_socket() {
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     let path = std::env::temp_dir().join(format!("mcp-flow-input-{}", std::process::id()));
     std::fs::write(&path, ping).unwrap();
@@ -92,9 +92,9 @@ fn other_kinds_of_input_work_too() {
     assert!(child.wait().unwrap().success());
 }
 
-/// C-20, PAT-008, MCP-054: how the program ends, by what it was told.
+/// C-20, PAT-008, MCP-054: exit codes by the way the client ends the session.
 #[test]
-fn exit_codes_follow_how_the_client_leaves() {
+fn exit_codes_follow_the_shutdown_sequence() {
     let open = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}\n";
     let sleep = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"sleep\",\"arguments\":{\"ms\":100}}}\n";
     let shutdown = "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"shutdown\"}\n";
@@ -117,7 +117,7 @@ fn exit_codes_follow_how_the_client_leaves() {
     }
 }
 
-/// MCP-054: asked to end from outside, the program answers what is running and ends well.
+/// MCP-054: on SIGTERM the program answers running calls and exits with 0.
 #[tokio::test]
 async fn a_termination_signal_drains() {
     let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--diagnostics"]);
@@ -130,7 +130,7 @@ async fn a_termination_signal_drains() {
     assert_eq!(program.wait().await.code(), Some(0));
 }
 
-/// A client that goes away in the middle is noticed, and the program says so by its exit code.
+/// A client that closes its end is detected and reported by the exit code.
 #[test]
 fn a_client_that_stops_reading_ends_the_program() {
     let mut child = Command::new(PROGRAM)
@@ -149,7 +149,7 @@ fn a_client_that_stops_reading_ends_the_program() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("lost the connection to the client"));
 }
 
-/// A line past the limit is answered with the limit, at once and without an id, and the next line
+/// A line above the limit is answered with the limit, at once and without an id, and the next line
 /// works.
 #[tokio::test]
 async fn an_oversized_line_is_answered_with_the_limit() {
@@ -164,8 +164,7 @@ async fn an_oversized_line_is_answered_with_the_limit() {
     assert_eq!(peer.call("ping", json!({})).await["result"], json!({}));
 }
 
-/// C-04, C-17, C-37: the workflowlookup profile holds clients to its one version and answers in
-/// order.
+/// C-04, C-17, C-37: the workflowlookup profile accepts one version only and answers in order.
 #[tokio::test]
 async fn the_workflowlookup_profile_is_strict() {
     let arguments = ["stdio", "--profile", "workflowlookup", "--diagnostics"];
@@ -192,7 +191,7 @@ async fn the_workflowlookup_profile_is_strict() {
     assert_eq!(peer.next().await["id"], quick);
 }
 
-/// MCP-054: a wrong command line is told apart from everything else.
+/// MCP-054: usage errors have their own exit code.
 #[test]
 fn usage_errors_are_explained() {
     for arguments in [
@@ -218,7 +217,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that refuses its arguments does not read.
+    // A program that rejects its arguments does not read.
     let _ = child.stdin.take().unwrap().write_all(input);
     end(child)
 }

@@ -1,8 +1,9 @@
-//! A person at a terminal, with the real program in a pseudo-terminal.
+//! Interactive use of the real program in a pseudo-terminal.
 
-mod conversations;
-mod interrupting;
-mod withdrawing;
+mod cancellation;
+mod first_use;
+mod prompts;
+mod withdrawn_prompts;
 
 use std::process::Command;
 
@@ -12,26 +13,26 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// A server's store, away from all others.
-struct Place {
+/// A store in a folder of its own.
+struct StoreFixture {
     folder: tempfile::TempDir,
     store: String,
 }
 
-impl Place {
+impl StoreFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = format!("redb:{}", folder.path().join("journal.redb").display());
         Self { folder, store }
     }
 
-    /// `mcp-flow call`, with a server that is started for it.
+    /// `mcp-flow call` with a stdio server.
     fn call(&self, words: &[&str]) -> Terminal {
         let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", &self.store];
         Terminal::start(&[&["call"], words, &server].concat())
     }
 
-    /// `mcp-flow sessions answer`: what it says for programs, and its exit code.
+    /// Runs `mcp-flow sessions answer`, and returns its JSON output and exit code.
     fn answer(&self, id: &str, value: &str) -> (Value, i32) {
         let words = ["sessions", "answer", id, value, "--store", &self.store, "--format", "json"];
         let output = output(Command::new(PROGRAM).args(words));
@@ -39,7 +40,7 @@ impl Place {
     }
 }
 
-/// A person's terminal with the program in it.
+/// A pseudo-terminal that runs the program.
 struct Terminal {
     session: PtySession,
 }
@@ -49,24 +50,40 @@ impl Terminal {
         Self::run("exec \"$0\" \"$@\"", arguments)
     }
 
-    /// Runs a line of the shell, in which `"$0" "$@"` is the program with its arguments.
+    /// Runs a shell line, in which `"$0" "$@"` is the program with its arguments.
     fn run(line: &str, arguments: &[&str]) -> Self {
-        // A new pseudo-terminal has no size, which no terminal of a person has.
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &format!("stty cols 120 rows 40; {line}"), PROGRAM])
-            .args(arguments)
-            .env("TERM", "xterm")
-            .env("NO_COLOR", "1");
+        let command = Self::command(120, &[("TERM", "xterm"), ("NO_COLOR", "1")], line, arguments);
         let options = Options::new().timeout_ms(Some(60_000)).strip_ansi_escape_codes(true);
         Self { session: spawn_with_options(command, options).unwrap() }
+    }
+
+    /// Runs a shell line in a terminal of this width and kind, and sees its escape sequences.
+    fn of(columns: usize, variables: &[(&str, &str)], line: &str, arguments: &[&str]) -> Self {
+        let command = Self::command(columns, variables, line, arguments);
+        let options = Options::new().timeout_ms(Some(60_000));
+        Self { session: spawn_with_options(command, options).unwrap() }
+    }
+
+    fn command(
+        columns: usize,
+        variables: &[(&str, &str)],
+        line: &str,
+        arguments: &[&str],
+    ) -> Command {
+        // A new pseudo-terminal has no size, which no real terminal has.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("stty cols {columns} rows 40; {line}"), PROGRAM])
+            .args(arguments)
+            .envs(variables.iter().copied());
+        command
     }
 
     fn expect(&mut self, text: &str) {
         self.session.exp_string(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
     }
 
-    /// Waits for a pattern; gives its group.
+    /// Waits for a pattern, and returns its last word.
     fn find(&mut self, pattern: &str) -> String {
         let (_, found) = self.session.exp_regex(pattern).unwrap();
         found.split_whitespace().last().unwrap().to_owned()

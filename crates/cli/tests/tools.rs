@@ -1,4 +1,4 @@
-//! The example tools, as the real program serves them.
+//! The example tools of the real program.
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// MCP-064, MCP-065, MCP-088, C-38: arithmetic, by either name, with a category.
+/// MCP-064, MCP-065, MCP-088, C-38: arithmetic, under both names, with a category.
 #[tokio::test]
 async fn the_calculator_calculates() {
     let (_program, mut peer) = start(&["stdio"]).await;
@@ -30,7 +30,7 @@ async fn the_calculator_calculates() {
     assert_eq!(add["_meta"]["categories"], json!(["arithmetic"]));
 }
 
-/// Example tools are left out by an option or by the configuration file.
+/// Example tools are disabled by an option or by the configuration file.
 #[tokio::test]
 async fn examples_can_be_left_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,8 +53,8 @@ async fn examples_can_be_left_out() {
     }
 }
 
-/// INT-020, INT-082: the flows among the examples refuse at the start what they could not use later,
-/// and say which name may have been meant.
+/// INT-020, INT-082: example flows reject unknown and invalid parameters at the start, and suggest
+/// the nearest name.
 #[tokio::test]
 async fn wrong_parameters_of_flows_are_refused_at_the_start() {
     let (_program, mut peer) = start(&["stdio", "--store", "memory:"]).await;
@@ -79,7 +79,7 @@ async fn wrong_parameters_of_flows_are_refused_at_the_start() {
 
 /// MCP-066, MCP-067, MCP-068: names, dice and battles.
 #[tokio::test]
-async fn the_far_future_is_grim() {
+async fn game_tools_work() {
     let (_program, mut peer) = start(&["stdio"]).await;
     let name = |reply: Value| reply["result"]["content"][0]["text"].as_str().unwrap().to_owned();
     let first = name(peer.call_tool("wh40k.inquisitor_name", json!({"seed": 7})).await);
@@ -111,7 +111,7 @@ async fn the_far_future_is_grim() {
     }
 }
 
-/// C-38: hosts that refuse dots get a list without any.
+/// C-38: an option lists tools under names without dots, for hosts that reject them.
 #[tokio::test]
 async fn names_can_be_listed_without_dots() {
     let (_program, mut peer) = start(&["stdio", "--tool-names=underscore"]).await;
@@ -124,8 +124,7 @@ async fn names_can_be_listed_without_dots() {
     }
 }
 
-/// C-18: which tools are methods of their own is the operator's to say; the four workflow tools are,
-/// if nothing is said.
+/// C-18: an option sets which tools are direct methods; by default the four workflow tools are.
 #[tokio::test]
 async fn tools_can_be_methods() {
     for (choice, add, list) in [

@@ -1,7 +1,7 @@
-//! `mcp-flow stdio --profile workflowlookup`: seed 004 to the letter.
+//! `mcp-flow stdio --profile workflowlookup`: the literal protocol of seed 004.
 //!
-//! Two groups: what the protocol says (handshake, discovery, errors) and what the schemas say
-//! (inputs, outputs, examples), as the document asks for (WFL-064).
+//! Two groups (WFL-064): protocol (handshake, discovery, errors) and schemas (inputs, outputs,
+//! examples).
 
 mod protocol;
 mod schemas;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// The tools as the document prints them.
+/// The tool definitions of the specification.
 const TOOLS: &str = include_str!("../../workflow/schema/tools.json");
 
 fn initialize() -> Value {
@@ -36,7 +36,7 @@ fn check_error(reply: &Value, code: i64, message: &str, data: Value) {
     }
 }
 
-/// The replies to lines that come after the handshake.
+/// Returns the replies to lines sent after the handshake.
 fn opened(arguments: &[&str], lines: &[String]) -> Vec<Value> {
     let mut all = vec![initialize().to_string()];
     all.extend_from_slice(lines);

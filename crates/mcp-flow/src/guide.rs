@@ -24,6 +24,9 @@ pub mod elicitation_and_sampling {}
 #[doc = include_str!("../guide/flows.md")]
 pub mod flows {}
 
+#[doc = include_str!("../guide/tasks.md")]
+pub mod tasks {}
+
 #[doc = include_str!("../guide/workflows.md")]
 pub mod workflows {}
 
@@ -33,8 +36,14 @@ pub mod dynamic_tools {}
 #[doc = include_str!("../guide/resources.md")]
 pub mod resources {}
 
+#[doc = include_str!("../guide/apps.md")]
+pub mod apps {}
+
 #[doc = include_str!("../guide/skills.md")]
 pub mod skills {}
+
+#[doc = include_str!("../guide/extensions.md")]
+pub mod extensions {}
 
 #[doc = include_str!("../guide/tool_builder.md")]
 pub mod tool_builder {}

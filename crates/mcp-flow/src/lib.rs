@@ -37,7 +37,9 @@
 //! | `webtransport` | WebTransport: `webtransport` |
 //! | `tls` | TLS certificates for the two above: `tls` |
 //! | `flows` | flows and their sessions: `#[flow]`, `Interaction`, `engine`, `session` |
-//! | `store-redb` | durable sessions in a file: `store_redb` |
+//! | `store-sqlite` | durable sessions in a file that processes share: `store_sqlite` |
+//! | `store-postgres` | durable sessions of many nodes: `store_postgres` |
+//! | `store-redb` | durable sessions in a file of one process: `store_redb` |
 //! | `workflows` | workflow files and enforced runs: `workflow` |
 //! | `skills` | skills extension: served, listed and verified: `skills` |
 //! | `client` | client over pipes, sockets and in process, and over HTTP and WebTransport with those features: `client` |
@@ -72,23 +74,24 @@ pub use mcp_flow_identity as identity;
 pub use mcp_flow_identity::{StaticTokens, TokenHash};
 #[cfg(feature = "flows")]
 pub use mcp_flow_interaction::{
-    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, describe_session,
+    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, TaskMode, describe_session,
 };
 pub use mcp_flow_macros::{data, flow, flows, prompt, prompts, resource, resources, tool, tools};
 #[cfg(feature = "oauth")]
 pub use mcp_flow_oauth as oauth;
 #[cfg(feature = "observability")]
 pub use mcp_flow_observability as observability;
-pub use mcp_flow_proto::{Revision, RpcError, model};
+pub use mcp_flow_proto::{Encoding, Raw, Revision, RpcError, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
-    AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
-    BuildError, Bulk, Connection, ConnectionEnd, ConnectionEvent, ConnectionInfo, ContentForm,
-    Context, Dialect, Elicited, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources,
-    IntoToolOutput, IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate,
-    Resource, ResourceTemplate, Server, ServerBuilder, Signing, Structured, Tool, ToolNames,
-    ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk, completion, content, context,
-    datagram, input, load, observe, permissions, prompt, resource, strip_control_characters, tool,
+    AddPromptsError, AddResourcesError, AddToolsError, App, AppBuilder, AskError, BadPrompt,
+    BadResource, BadTool, BuildError, Bulk, Connection, ConnectionEnd, ConnectionEvent,
+    ConnectionInfo, ContentForm, Context, Dialect, Elicited, Failure, Form, Hook, IntoPromptOutput,
+    IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits, MessageSender, MessageTap, Peer,
+    Permissions, Principal, Prompt, PromptOutput, Rate, Resource, ResourceTemplate, Server,
+    ServerBuilder, SharedNotice, Signing, Structured, Tool, ToolNames, ToolOutput, Verifier,
+    VersionPolicy, Veto, WeakServer, ask, bulk, completion, content, context, datagram, input,
+    load, observe, permissions, prompt, resource, strip_control_characters, tool,
 };
 #[cfg(feature = "flows")]
 pub use mcp_flow_session as session;
@@ -98,8 +101,12 @@ pub use mcp_flow_session::{Date, question};
 pub use mcp_flow_skills as skills;
 #[cfg(feature = "stdio")]
 pub use mcp_flow_stdio as stdio;
+#[cfg(feature = "store-postgres")]
+pub use mcp_flow_store_postgres as store_postgres;
 #[cfg(feature = "store-redb")]
 pub use mcp_flow_store_redb as store_redb;
+#[cfg(feature = "store-sqlite")]
+pub use mcp_flow_store_sqlite as store_sqlite;
 #[cfg(feature = "tls")]
 pub use mcp_flow_tls as tls;
 #[cfg(feature = "webtransport")]

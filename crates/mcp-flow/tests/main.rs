@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod approval;
+mod apps;
 mod flows;
 mod prompts;
 mod resources;

@@ -1,6 +1,6 @@
 //! `#[prompt]`, as a user writes it and as a client sees it.
 
-use mcp_flow::completion::Resolved;
+use mcp_flow::completion::ResolvedArguments;
 use mcp_flow::prelude::*;
 use mcp_flow::{PromptOutput, Revision};
 use mcp_flow_testkit::Peer;
@@ -49,7 +49,7 @@ async fn greet(
     Ok(PromptOutput::new([PromptMessage::user(text)]).described("A greeting"))
 }
 
-fn names(_: &Context, partial: &str, resolved: &Resolved) -> Vec<String> {
+fn names(_: &Context, partial: &str, resolved: &ResolvedArguments) -> Vec<String> {
     let last = resolved.get("password").map_or("nobody", |_| "somebody");
     let all = ["ada", "alan", last];
     all.iter().filter(|name| name.starts_with(partial)).map(|name| (*name).to_owned()).collect()

@@ -1,6 +1,6 @@
 //! `#[resource]`, as a user writes it and as a client sees it.
 
-use mcp_flow::completion::Resolved;
+use mcp_flow::completion::ResolvedArguments;
 use mcp_flow::prelude::*;
 use mcp_flow::{Revision, Server};
 use mcp_flow_testkit::Peer;
@@ -38,7 +38,7 @@ async fn file(
     format!("{inner} in {folder}")
 }
 
-fn folders(_: &Context, partial: &str, _: &Resolved) -> Vec<String> {
+fn folders(_: &Context, partial: &str, _: &ResolvedArguments) -> Vec<String> {
     vec![format!("{partial}.d")]
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Flow, FlowResult, SessionLimits};
-use mcp_flow_interaction::{Interaction, InteractionBuilder, OfferedFlow};
+use mcp_flow_interaction::{Interaction, InteractionBuilder, OfferedFlow, TaskMode};
 use mcp_flow_server::ServerBuilder;
 use mcp_flow_session::Prompt;
 use mcp_flow_session::question::{choice, confirm, custom, date, integer, number, text};
@@ -48,8 +48,11 @@ impl Fixture {
 
 type Params = Map<String, Value>;
 
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct NoParams {}
+
 fn flows(gate: &Arc<Gate>) -> Vec<OfferedFlow> {
-    let (first, between) = (gate.clone(), gate.clone());
+    let (first, between, job) = (gate.clone(), gate.clone(), gate.clone());
     vec![
         OfferedFlow::new("simple", simple).key("name", json!({"type": "string"})),
         OfferedFlow::new("wizard", wizard)
@@ -87,6 +90,18 @@ fn flows(gate: &Arc<Gate>) -> Vec<OfferedFlow> {
             flow.ask("go", confirm("Go?")).await?;
             panic!("secret detail")
         }),
+        OfferedFlow::tool("job", move |_: NoParams| {
+            let gate = job.clone();
+            async move {
+                gate.pass().await;
+                "done"
+            }
+        })
+        .task(TaskMode::Always),
+        OfferedFlow::tool("broken_job", async |_: NoParams| -> String { panic!("secret detail") })
+            .task(TaskMode::Always),
+        OfferedFlow::new("pair", pair).task(TaskMode::Always),
+        OfferedFlow::new("needs_tasks", simple).task(TaskMode::Required),
         OfferedFlow::new("declines", async |flow: Flow, _: Params| -> FlowResult<()> {
             flow.ask("go", confirm("Go?")).await?;
             flow.decline("nothing was done")
@@ -97,6 +112,17 @@ fn flows(gate: &Arc<Gate>) -> Vec<OfferedFlow> {
 async fn pass(gate: Arc<Gate>) -> Result<(), String> {
     gate.pass().await;
     Ok(())
+}
+
+/// Asks two questions at once, then a third.
+async fn pair(flow: Flow, _: Params) -> FlowResult<Value> {
+    let (left, right) = tokio::join!(
+        flow.ask("left", text("Left?").length(2..=50)),
+        flow.ask("right", integer("Right?").range(1..=9))
+    );
+    let sum = json!({"left": left?, "right": right?});
+    let sure = flow.ask("sure", confirm("Sure?")).await?;
+    Ok(json!({"pair": sum, "sure": sure}))
 }
 
 async fn simple(flow: Flow, params: Params) -> FlowResult<Value> {

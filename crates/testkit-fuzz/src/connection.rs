@@ -28,13 +28,13 @@ pub fn run(data: &[u8]) {
         let connection = SERVERS[usize::from(digit & 3)].connect(info.clone()).unwrap();
         let fuzzed =
             FuzzedConnection { connection, info, expected: ExpectedResponses::new(digit & 1 == 1) };
-        let ended = tokio::time::timeout(LONGEST, fuzzed.hold(lines)).await;
+        let ended = tokio::time::timeout(MAX_LENGTH, fuzzed.hold(lines)).await;
         ended.expect("a connection comes to its end");
     });
 }
 
 /// Longer than anything may take, by a clock that skips all waiting.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LENGTH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Revision agreed on in the handshake, which decides whether batches are allowed.
 #[derive(Default)]

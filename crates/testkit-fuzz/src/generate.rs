@@ -52,7 +52,7 @@ pub fn input(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
             _ => flip_bit(random, &mut data),
         }
     }
-    data.truncate(LONGEST);
+    data.truncate(MAX_LENGTH);
     data
 }
 
@@ -123,7 +123,7 @@ fn value(random: &mut Random, depth: usize) -> Value {
 }
 
 /// Limit on the length of an input.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 const NUMBERS: [f64; 10] =
     [-1.0, 0.5, -0.5, 10.5, 10.6, 7.0, 1e300, 9_007_199_254_740_993.0, 0.1, 123_456.789_012_345_6];

@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
 fn go_through(workflow: &Workflow) {
     let mut done: HashSet<&str> = HashSet::new();
     let mut context = WorkflowContext::new();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let Ok(Next::Task { task, round, .. }) = next(workflow, &done, &context) else { return };
         if let Some(round) = round.as_ref().filter(|round| round.is_new) {
             for task in workflow.body(round.looped) {
@@ -51,4 +51,4 @@ fn go_through(workflow: &Workflow) {
 }
 
 /// Enough for several loop rounds.
-const MOST_STEPS: usize = 30;
+const MAX_STEPS: usize = 30;

@@ -12,6 +12,7 @@ mod host;
 mod prompts;
 mod signing;
 mod subscriptions;
+mod tasks;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use mcp_flow_client::transport::Connector;
 use mcp_flow_client::{Client, ClientBuilder, Revision, RevisionPolicy};
 use mcp_flow_server::Server;
 
-pub use host::Scripted;
+pub use host::{FormFiller, Scripted};
 
 /// Starts a server, and says how it is reached over the transport under test.
 pub type Reach =
@@ -66,6 +67,12 @@ macro_rules! client_suite {
         $crate::client_suite! { @$then $context;
             basics {
                 the_newest_common_revision_is_negotiated
+            }
+            tasks {
+                a_call_follows_its_task
+                the_host_answers_questions_of_tasks
+                a_detached_task_is_followed_by_its_id
+                cancelled_and_unwanted_tasks_are_no_results
             }
         }
     };

@@ -29,6 +29,7 @@ mod prompts;
 mod resources;
 mod shutdown;
 mod subscriptions;
+mod tasks;
 
 use std::pin::Pin;
 
@@ -200,6 +201,13 @@ macro_rules! suite {
                 a_stateless_client_subscribes_to_resources
                 a_changed_resource_list_is_announced
                 resource_subscriptions_are_bounded
+            }
+            tasks {
+                a_long_call_continues_as_a_task
+                tasks_end_in_every_way
+                questions_of_a_task_are_answered_by_key
+                changes_of_tasks_are_announced
+                tasks_need_the_capability_of_each_request
             }
             permissions {
                 forbidden_items_are_hidden

@@ -1,14 +1,16 @@
 //! Sessions with a program that is killed at random points.
 //!
-//! The program serves the flow `ledger`, which asks for twelve entries and appends each to a file in a
-//! step. Wherever a kill falls, during startup, a request, a step or between them:
+//! The program serves the flow `ledger`, a function or a tool file, which asks for twelve entries and
+//! appends each to a file in a step. Wherever a kill falls, during startup, a request, a step or
+//! between them:
 //!
 //! - A step that was not interrupted has run once; an interrupted one at least once, each time with
 //!   the same idempotency key.
 //! - An answer that was accepted is not asked for again.
 //! - The final result follows from all answers, however often it is requested.
 //!
-//! A [`CrashClient`] connects over one transport: [`RoundsClient`] and [`PushClient`] are two of them.
+//! A [`CrashClient`] connects over one transport: [`RoundsClient`], [`PushClient`] and
+//! [`TasksClient`] are three of them.
 
 mod client;
 mod effects;
@@ -16,6 +18,7 @@ mod pushed;
 mod rounds;
 mod schedule;
 mod server;
+mod tasks;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,10 +29,11 @@ use crate::wait::within;
 use client::{Action, Client};
 use effects::Effects;
 use schedule::{InjectedFault, Schedule};
-use server::Server;
+use server::{Program, Server};
 
 pub use pushed::PushClient;
 pub use rounds::RoundsClient;
+pub use tasks::TasksClient;
 
 /// Client connection to the killed program, with one way to run a session.
 ///
@@ -88,18 +92,50 @@ pub enum SessionReply {
 /// `MCP_FLOW_CRASH_POINTS` sets the number of kills, 200 by default. `MCP_FLOW_CRASH_SEED` repeats
 /// the choices of an earlier run, which printed its seed.
 pub async fn survive<T: CrashClient>(program: &Path) {
-    let mut schedule = Schedule::from_environment();
+    survive_with::<T>(Ledger::Function, program).await;
+}
+
+/// Form of the flow `ledger`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ledger {
+    /// A function of the program.
+    Function,
+    /// A tool file.
+    File,
+}
+
+impl Ledger {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Function => "ledger",
+            Self::File => "ledger.file",
+        }
+    }
+}
+
+/// Runs sessions of one form of the flow, as [`survive`] does, with a quarter of the kills for files.
+pub async fn survive_with<T: CrashClient>(ledger: Ledger, program: &Path) {
+    let points = match ledger {
+        Ledger::Function => POINTS,
+        Ledger::File => POINTS / 4,
+    };
+    let mut schedule = Schedule::from_environment(points);
     let mut interrupted = 0;
     while schedule.has_more() {
-        interrupted += run_session::<T>(program, &mut schedule).await;
+        interrupted += run_session::<T>(Program { path: program, ledger }, &mut schedule).await;
     }
     eprintln!("{schedule}, {interrupted} of them perhaps inside a step");
     assert!(schedule.points() < 100 || interrupted > 0, "no kill fell inside a step");
 }
 
 /// Runs one session. Returns how many kills may have interrupted a step.
-async fn run_session<T: CrashClient>(program: &Path, schedule: &mut Schedule) -> usize {
+async fn run_session<T: CrashClient>(program: Program<'_>, schedule: &mut Schedule) -> usize {
     let folder = tempfile::tempdir().unwrap();
+    if program.ledger == Ledger::File {
+        std::fs::create_dir(folder.path().join(server::TOOLS)).unwrap();
+        std::fs::write(folder.path().join(server::TOOLS).join("ledger.json"), ledger_file())
+            .unwrap();
+    }
     let mut effects = Effects::new(folder.path().join("ledger"));
     let mut client = Client::default();
     let params = json!({"pause": schedule.below(9)});
@@ -109,7 +145,8 @@ async fn run_session<T: CrashClient>(program: &Path, schedule: &mut Schedule) ->
         let fault = schedule.fault();
         let begun = std::time::Instant::now();
         let reply = {
-            let exchange = exchange(&mut connection, &server.addresses, &action, &params);
+            let flow = program.ledger.name();
+            let exchange = exchange(&mut connection, &server.addresses, &action, (flow, &params));
             tokio::select! {
                 reply = within("a reply", exchange) => reply,
                 () = fault.until_kill(&effects) => None,
@@ -138,21 +175,41 @@ async fn exchange<T: CrashClient>(
     connection: &mut Option<T>,
     addresses: &Value,
     action: &Action,
-    params: &Value,
+    (flow, params): (&str, &Value),
 ) -> Option<SessionReply> {
     if connection.is_none() {
         *connection = Some(T::connect(addresses).await?);
     }
     let connection = connection.as_mut()?;
     match action {
-        Action::Start => connection.start("ledger", params).await,
+        Action::Start => connection.start(flow, params).await,
         Action::Answer(prompt) => connection.respond(prompt, &entry(prompt.number)).await,
         Action::Query(prompt) => connection.query(prompt).await,
     }
 }
 
+/// Returns the tool file of the flow.
+fn ledger_file() -> String {
+    let steps = (1..=ENTRIES).flat_map(|number| {
+        let key = format!("entry_{number}");
+        let entry = format!("{{{{{key}}}}}");
+        let message = format!("Entry {number} of {ENTRIES}?");
+        let arguments = json!({"number": number, "entry": entry, "key": key, "pause": "{{pause}}"});
+        [
+            json!({"ask": {"key": key, "type": "text", "message": message, "max": 200}}),
+            json!({"call": {"tool": "ledger.append", "arguments": arguments}}),
+        ]
+    });
+    let entries: Vec<_> = (1..=ENTRIES).map(|number| format!("{{{{entry_{number}}}}}")).collect();
+    let steps: Vec<_> = steps.chain([json!({"return": {"entries": entries}})]).collect();
+    let input = json!({"type": "object", "properties": {"pause": {"type": "integer"}}});
+    let tool = json!({"name": Ledger::File.name(), "description": "Asks for entries and appends them",
+        "task": "always", "input": input, "flow": steps});
+    json!({"tools": [tool]}).to_string()
+}
+
 /// Address of a program that has reported its addresses.
-fn address(addresses: &Value) -> SocketAddr {
+pub(crate) fn address(addresses: &Value) -> SocketAddr {
     let address = addresses["mcp"].as_str().and_then(|url| url.split('/').nth(2));
     address.and_then(|address| address.parse().ok()).expect("a program says where it listens")
 }
@@ -161,6 +218,9 @@ fn address(addresses: &Value) -> SocketAddr {
 fn entry(number: u32) -> String {
     format!("entry number {number}")
 }
+
+/// Number of kills, unless the environment sets another.
+const POINTS: usize = 200;
 
 /// Number of entries the flow asks for.
 const ENTRIES: u32 = 12;

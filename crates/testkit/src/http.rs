@@ -194,6 +194,12 @@ impl Response {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
+    /// Returns all values of a header.
+    pub fn headers_of(&self, name: &str) -> Vec<&str> {
+        let all = self.headers.iter().filter(|(known, _)| known == name);
+        all.map(|(_, value)| &**value).collect()
+    }
+
     /// Reads the whole body, or what arrived of it.
     pub async fn bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -84,7 +84,7 @@ async fn relay(front: Arc<UdpSocket>, server: SocketAddr, path: Arc<Path>) {
     // Each client has a socket of its own, so that replies find their way back.
     let mut clients = HashMap::new();
     let mut answers = JoinSet::new();
-    let mut packet = vec![0; LARGEST_PACKET];
+    let mut packet = vec![0; MAX_PACKET_BYTES];
     while let Ok((length, client)) = front.recv_from(&mut packet).await {
         let lane = match clients.entry(client) {
             Entry::Occupied(known) => known.into_mut(),
@@ -100,7 +100,7 @@ async fn relay(front: Arc<UdpSocket>, server: SocketAddr, path: Arc<Path>) {
 }
 
 async fn answer(back: Arc<UdpSocket>, mut lane: Lane) {
-    let mut packet = vec![0; LARGEST_PACKET];
+    let mut packet = vec![0; MAX_PACKET_BYTES];
     while let Ok(length) = back.recv(&mut packet).await {
         lane.take(&packet[..length]);
     }
@@ -116,7 +116,7 @@ struct Lane {
 
 impl Lane {
     fn new(from: Arc<UdpSocket>, to: SocketAddr, seed: u64, path: Arc<Path>) -> Self {
-        let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(LONGEST_QUEUE);
+        let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(MAX_QUEUE_LENGTH);
         let mut task = JoinSet::new();
         task.spawn(async move {
             while let Some((due, packet)) = queued.recv().await {
@@ -147,8 +147,8 @@ async fn socket() -> UdpSocket {
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
-const LARGEST_PACKET: usize = 65_535;
-const LONGEST_QUEUE: usize = 1024;
+const MAX_PACKET_BYTES: usize = 65_535;
+const MAX_QUEUE_LENGTH: usize = 1024;
 
 #[cfg(test)]
 mod tests {

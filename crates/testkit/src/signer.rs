@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::rand::SystemRandom;
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
@@ -78,6 +79,38 @@ impl Signer {
                 "y": URL_SAFE_NO_PAD.encode(&public[33..]),
             }),
         }
+    }
+
+    /// Returns the thumbprint of the key (RFC 7638).
+    pub fn thumbprint(&self) -> String {
+        let jwk = self.jwk();
+        let member = |name: &str| jwk[name].as_str().unwrap_or_default().to_owned();
+        let (crv, kty, x) = (member("crv"), member("kty"), member("x"));
+        let canonical = match self.key {
+            Key::Ed(_) => format!(r#"{{"crv":"{crv}","kty":"{kty}","x":"{x}"}}"#),
+            Key::P256(_) => {
+                let y = member("y");
+                format!(r#"{{"crv":"{crv}","kty":"{kty}","x":"{x}","y":"{y}"}}"#)
+            }
+        };
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()))
+    }
+
+    /// Returns header and claims of a DPoP proof (RFC 9449) for a request at this time, to be signed
+    /// by [`sign_with`](Self::sign_with).
+    pub fn proof(&self, method: &str, url: &str, token: &str, time: u64) -> (Value, Value) {
+        let algorithm = match self.key {
+            Key::Ed(_) => "EdDSA",
+            Key::P256(_) => "ES256",
+        };
+        let header = json!({"typ": "dpop+jwt", "alg": algorithm, "jwk": self.jwk()});
+        let mut unique = [0; 16];
+        SystemRandom::new().fill(&mut unique).unwrap();
+        let claims = json!({
+            "htm": method, "htu": url, "iat": time, "jti": URL_SAFE_NO_PAD.encode(unique),
+            "ath": URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes())),
+        });
+        (header, claims)
     }
 
     fn public(&self) -> &[u8] {

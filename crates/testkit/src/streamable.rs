@@ -72,7 +72,7 @@ impl Adapter {
             let version = version.as_str().unwrap_or("2026-07-28");
             request = request.header("mcp-protocol-version", version).header("mcp-method", method);
             let params = &message["params"];
-            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
+            if let Some(name) = mirrored_name(params) {
                 request = request.header("mcp-name", name);
             }
         } else if let Some(Session { id, version, .. }) = &self.session {
@@ -133,4 +133,9 @@ async fn forward(mut response: Response, outgoing: &UnboundedSender<Value>) {
         }
         None => assert_eq!(response.status, 202),
     }
+}
+
+/// The member that the header `mcp-name` repeats.
+fn mirrored_name(params: &Value) -> Option<&str> {
+    ["name", "uri", "taskId"].iter().find_map(|member| params[*member].as_str())
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Time limit for a program within one test.
-const LONGEST_RUN: Duration = Duration::from_secs(300);
+const MAX_RUN_TIME: Duration = Duration::from_secs(300);
 
 /// Waits for something that a working program does immediately.
 pub async fn within<T>(what: impl Display, work: impl Future<Output = T>) -> T {
@@ -33,11 +33,11 @@ impl Deadline {
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("ids are positive");
         let (sender, dropped) = channel();
         thread::spawn(move || {
-            if dropped.recv_timeout(LONGEST_RUN) == Err(RecvTimeoutError::Timeout) {
+            if dropped.recv_timeout(MAX_RUN_TIME) == Err(RecvTimeoutError::Timeout) {
                 let line = format!("/proc/{}/cmdline", id.as_raw_nonzero());
                 let line = std::fs::read_to_string(line).unwrap_or_default().replace('\0', " ");
                 eprintln!(
-                    "a test waited {LONGEST_RUN:?} for this program, which is killed: {line}"
+                    "a test waited {MAX_RUN_TIME:?} for this program, which is killed: {line}"
                 );
                 // It may have just exited.
                 kill_process(id, Signal::KILL).ok();

@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_flow::client::authorizer::Authorizer;
 use mcp_flow::client::transport::Connector;
 use mcp_flow::client::{BadTarget, Client, ClientEvent, Host, HttpOptions, Program, Revision};
 use mcp_flow::client::{RevisionPolicy, Signing, Stderr, Trust};
+use mcp_flow::skills::DeclareSkills as _;
 
+use crate::client::browser_login::{BrowserLogin, InteractiveAccount};
 use crate::client::error::explain;
 use crate::client::interrupt::{Interrupts, interrupted};
 use crate::client::logins::LoginOptions;
 use crate::client::signing::SigningOptions;
 use crate::client::target::{Spawn, Target};
-use crate::configuration::ClientConfiguration;
+use crate::configuration::{ClientConfiguration, OAuthSection};
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{Format, sanitize};
 
@@ -57,6 +60,10 @@ pub(crate) struct ConnectOptions {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+
+    /// Accept results of tools that violate their output schemas; set by commands that call tools.
+    #[arg(skip)]
+    pub(crate) accept_invalid_output: bool,
 
     /// Command that starts the server, instead of TARGET
     #[arg(last = true, value_name = "COMMAND")]
@@ -121,6 +128,7 @@ impl ConnectOptions {
             timeout: Duration::from_secs(self.timeout),
             signing: self.signing.signing()?,
             speak: self.protocol.speak(),
+            validate_output: !self.accept_invalid_output,
         };
         block_on(async {
             let mut interrupts = Interrupts::listen()?;
@@ -131,14 +139,51 @@ impl ConnectOptions {
         })
     }
 
-    fn connector(&self, target: &Target) -> anyhow::Result<Arc<dyn Connector>> {
+    /// Uses a revision with a handshake unless another is asked for: in these, a server can send
+    /// notifications at any time.
+    pub(crate) fn prefer_handshake(&mut self) {
+        self.protocol.protocol_version.get_or_insert(Revision::V2025_11_25);
+    }
+
+    /// Revisions to negotiate.
+    pub(crate) fn revision(&self) -> RevisionPolicy {
+        self.protocol.speak()
+    }
+
+    /// Timeout for each response.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Connector of a server, which opens the user's browser if the server requires a login.
+    pub(crate) fn connector_with_login(
+        &self,
+        target: &Target,
+        login: &Arc<BrowserLogin>,
+    ) -> anyhow::Result<Arc<dyn Connector>> {
+        let Target::Address(address) = target else { return self.connector(target) };
+        let trust = self.tls.trust();
+        let account = self.logins.account(&address.url, address.oauth.as_deref(), trust.clone())?;
+        let (Some(account), Some(file), None) = (account, self.logins.file(), &self.token) else {
+            return self.connector(target);
+        };
+        let url = &address.url;
+        let account = InteractiveAccount::new(account, url, file, trust, login.clone());
+        let own = address.headers.clone().into_iter();
+        let headers = own.chain(self.headers.iter().cloned());
+        network_by(url, headers, None, Some(Arc::new(account)), &self.tls)
+    }
+
+    /// Connector of a server.
+    pub(crate) fn connector(&self, target: &Target) -> anyhow::Result<Arc<dyn Connector>> {
         match target {
             Target::Command(spawn) => Ok(Arc::new(program(spawn))),
             Target::Address(address) => {
                 let own = address.headers.clone().into_iter();
                 let headers = own.chain(self.headers.iter().cloned());
                 let token = self.token.as_deref();
-                network(&address.url, headers, token, &self.logins, &self.tls)
+                let oauth = address.oauth.as_deref();
+                network(&address.url, headers, token, &self.logins, oauth, &self.tls)
             }
         }
     }
@@ -196,6 +241,8 @@ pub(crate) struct ConnectionSettings {
     pub(crate) timeout: Duration,
     pub(crate) signing: Option<Signing>,
     pub(crate) speak: RevisionPolicy,
+    /// Reject results of tools that violate their output schemas.
+    pub(crate) validate_output: bool,
 }
 
 /// Connects once. A server that is down is reported at once.
@@ -204,12 +251,13 @@ pub(crate) async fn connect(
     settings: ConnectionSettings,
     host: impl Host,
 ) -> anyhow::Result<Client> {
-    let builder = Client::builder().host(host).with(|options| {
+    let builder = Client::builder().with_skills().host(host).with(|options| {
         options.client.version = env!("CARGO_PKG_VERSION").to_owned();
-        options.connect_timeout = settings.timeout.min(LONGEST_CONNECT);
+        options.connect_timeout = settings.timeout.min(MAX_CONNECT_TIME);
         options.request_timeout = settings.timeout;
         options.signing = settings.signing;
         options.revision = settings.speak;
+        options.validate_output = settings.validate_output;
     });
     let client = builder.prepare(connector);
     log_events(&client);
@@ -223,6 +271,19 @@ pub(crate) fn network(
     headers: impl Iterator<Item = (String, String)>,
     token: Option<&str>,
     logins: &LoginOptions,
+    oauth: Option<&OAuthSection>,
+    tls: &TlsOptions,
+) -> anyhow::Result<Arc<dyn Connector>> {
+    let account = logins.account(url, oauth, tls.trust())?;
+    let account = account.map(|account| Arc::new(account) as Arc<dyn Authorizer>);
+    network_by(url, headers, token, account, tls)
+}
+
+fn network_by(
+    url: &str,
+    headers: impl Iterator<Item = (String, String)>,
+    token: Option<&str>,
+    account: Option<Arc<dyn Authorizer>>,
     tls: &TlsOptions,
 ) -> anyhow::Result<Arc<dyn Connector>> {
     let usage = |problem: BadTarget| Failure::new(Exit::Usage, problem.to_string());
@@ -233,13 +294,14 @@ pub(crate) fn network(
     if let Some(token) = token {
         options = options.bearer(token).map_err(usage)?;
     }
-    if let Some(account) = logins.account(url, tls.trust())? {
-        options = options.authorizer(Arc::new(account));
+    if let Some(account) = account {
+        options = options.authorizer(account);
     }
     Ok(mcp_flow::client::connector(url, &options).map_err(usage)?)
 }
 
-fn program(spawn: &Spawn) -> Program {
+/// Connector for a server that a command starts.
+pub(crate) fn program(spawn: &Spawn) -> Program {
     let mut program = Program::new(&spawn.program).arguments(&spawn.arguments);
     for (name, value) in &spawn.environment {
         program = program.environment(name, value);
@@ -307,4 +369,4 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// Upper bound of the connect timeout.
-const LONGEST_CONNECT: Duration = Duration::from_secs(30);
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(30);

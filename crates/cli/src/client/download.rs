@@ -9,14 +9,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use mcp_flow::client::Client;
-use mcp_flow::client::model::ResourceContents;
+use mcp_flow::client::model::{Content, ResourceContents};
+use mcp_flow::client::transport::ContentStream;
+use mcp_flow::client::{Client, Error};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::client::error::explain;
 use crate::exit::{Exit, Failure};
-use crate::terminal::output::content::official;
 use crate::terminal::output::sanitize;
 use crate::terminal::progress::ProgressDisplay;
 
@@ -41,7 +41,7 @@ impl Piece {
 
 /// Finds what can be saved in the content of a result.
 pub(crate) fn pieces(content: &[Value]) -> Vec<Piece> {
-    let pieces = content.iter().map(official).enumerate();
+    let pieces = content.iter().map(Content::official_form).enumerate();
     pieces.filter_map(|(position, content)| piece(position + 1, &content)).collect()
 }
 
@@ -102,7 +102,7 @@ fn inline(name: String, data: &Value) -> Option<Piece> {
 }
 
 /// Saves all pieces, several at a time, and returns their paths. Stops at the first failure, and
-/// leaves no partial file behind.
+/// leaves no partial file behind. Links to other origins than the server's are not followed.
 pub(crate) async fn save(
     client: &Client,
     pieces: Vec<Piece>,
@@ -137,7 +137,7 @@ async fn save_one(
     };
     let mut paths = Vec::new();
     for piece in pieces {
-        paths.push(write(client, piece, folder, progress).await?);
+        paths.extend(write(client, piece, folder, progress).await?);
     }
     Ok(paths)
 }
@@ -149,12 +149,13 @@ async fn read(client: &Client, uri: &str) -> anyhow::Result<Vec<Piece>> {
     Ok(found.filter_map(|(position, it)| contents(position + 1, it)).collect())
 }
 
+/// Writes a piece to a file; `None` for a link that the server's transport does not open.
 async fn write(
     client: &Client,
     piece: Piece,
     folder: &Path,
     progress: &ProgressDisplay,
-) -> anyhow::Result<PathBuf> {
+) -> anyhow::Result<Option<PathBuf>> {
     // Deleted on drop unless it was renamed: on errors, and on ctrl-c.
     let mut file = tempfile::Builder::new()
         .prefix(".mcp-flow-")
@@ -169,11 +170,19 @@ async fn write(
         }
         Piece::Linked { name, link } => {
             let name = safe_file_name(name);
-            fetch(client, link, file.as_file_mut(), &name, progress).await?;
+            let opened = match client.open_content(link).await {
+                Err(Error::Usage(_)) => {
+                    let uri = sanitize(link["uri"].as_str().unwrap_or(&name));
+                    eprintln!("not saved, because the server does not serve it: {uri}");
+                    return Ok(None);
+                }
+                opened => opened.map_err(explain)?,
+            };
+            receive(opened, file.as_file_mut(), &name, progress).await?;
             name
         }
     };
-    persist(file, folder, &name)
+    persist(file, folder, &name).map(Some)
 }
 
 /// Downloads a link and writes it as it arrives.
@@ -184,7 +193,15 @@ pub(crate) async fn fetch(
     name: &str,
     progress: &ProgressDisplay,
 ) -> anyhow::Result<()> {
-    let mut opened = client.open_content(link).await.map_err(explain)?;
+    receive(client.open_content(link).await.map_err(explain)?, file, name, progress).await
+}
+
+async fn receive(
+    mut opened: ContentStream,
+    file: &mut impl Write,
+    name: &str,
+    progress: &ProgressDisplay,
+) -> anyhow::Result<()> {
     let bar = progress.download(name, opened.size);
     let mut received: u64 = 0;
     while let Some(bytes) = opened.bytes.next().await {
@@ -213,7 +230,7 @@ fn persist(mut file: NamedTempFile, folder: &Path, name: &str) -> anyhow::Result
         Some(position) => name.split_at(position),
         None => (name, ""),
     };
-    for number in 1..MOST_COPIES {
+    for number in 1..MAX_COPIES {
         let name = if number == 1 { name.to_owned() } else { format!("{stem}-{number}{ending}") };
         let path = folder.join(name);
         match file.persist_noclobber(&path) {
@@ -245,7 +262,7 @@ fn safe_file_name(name: &str) -> String {
         || (stem.len() == 4 && (stem.starts_with("COM") || stem.starts_with("LPT")));
     let mut kept = String::new();
     for character in plain.chars() {
-        if kept.len() + character.len_utf8() > LONGEST_NAME {
+        if kept.len() + character.len_utf8() > MAX_NAME_LENGTH {
             break;
         }
         kept.push(character);
@@ -288,8 +305,8 @@ const DOWNLOAD: &str = "mcp-flow/download";
 
 /// Number of concurrent downloads.
 const CONCURRENCY: usize = 4;
-const MOST_COPIES: usize = 10_000;
-const LONGEST_NAME: usize = 120;
+const MAX_COPIES: usize = 10_000;
+const MAX_NAME_LENGTH: usize = 120;
 
 #[cfg(test)]
 mod tests {

@@ -49,12 +49,12 @@ fn data(error: &ServerError) -> String {
     match &data {
         Value::Null => String::new(),
         Value::Object(members) if members.is_empty() => String::new(),
-        data => format!("\n  data: {}", shorten(&data.to_string(), LONGEST_DATA)),
+        data => format!("\n  data: {}", shorten(&data.to_string(), MAX_DATA_LENGTH)),
     }
 }
 
 /// Number of characters of an error's data that are shown.
-const LONGEST_DATA: usize = 2000;
+const MAX_DATA_LENGTH: usize = 2000;
 
 /// The command that logs in to the server an error is about.
 fn login(error: &Error) -> String {
@@ -77,7 +77,7 @@ fn exit(error: &Error) -> Exit {
         },
         Error::Timeout { .. } | Error::Closed => Exit::Unreachable,
         Error::Denied(_) => Exit::Denied,
-        Error::Tool(_) => Exit::Failed,
+        Error::Tool(_) | Error::Cancelled { .. } => Exit::Failed,
         Error::Usage(_) => Exit::Usage,
         Error::Server(error) if is_denial(error) => Exit::Denied,
         Error::Server(error) if error.name() == Some("SIGNATURE_REFUSED") => Exit::Denied,
@@ -90,24 +90,29 @@ fn exit(error: &Error) -> Exit {
 /// Returns what the person can do next.
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
-        Error::Connect { source, .. } => match source {
-            TransportError::Unauthorized { .. } | TransportError::Refused { status: 401, .. } => {
-                Some(LOG_IN)
+        Error::Connect { source, target } => {
+            match source {
+                TransportError::Unauthorized { .. }
+                | TransportError::Refused { status: 401, .. } => Some(LOG_IN),
+                TransportError::Refused { status: 403, .. } => Some(
+                    "The server rejects this host or origin; allow it there with --allow-host or --allow-origin",
+                ),
+                TransportError::Refused { status: 404 | 405, .. }
+                | TransportError::Unsuitable(_) => Some(match has_path(target) {
+                    true => "Check the path; it is often /mcp",
+                    false => {
+                        "It has no MCP endpoint at /mcp, / or /sse; add the path of its endpoint"
+                    }
+                }),
+                TransportError::InvalidMessage(_) => Some("Is this an MCP server?"),
+                TransportError::InvalidSignature(_) => Some(SIGN),
+                TransportError::Unreachable { what, .. } if what.contains("certificate") => Some(
+                    "If you trust the server, pass --certificate-hash, or --ca-file for its certificate authority",
+                ),
+                TransportError::Lost(_) => Some("See the server's log"),
+                _ => Some("Check that the server is running, and its address"),
             }
-            TransportError::Refused { status: 403, .. } => Some(
-                "The server rejects this host or origin; allow it there with --allow-host or --allow-origin",
-            ),
-            TransportError::Refused { status: 404, .. } | TransportError::Unsuitable(_) => {
-                Some("Check the path; it is often /mcp")
-            }
-            TransportError::InvalidMessage(_) => Some("Is this an MCP server?"),
-            TransportError::InvalidSignature(_) => Some(SIGN),
-            TransportError::Unreachable { what, .. } if what.contains("certificate") => Some(
-                "If you trust the server, pass --certificate-hash, or --ca-file for its certificate authority",
-            ),
-            TransportError::Lost(_) => Some("See the server's log"),
-            _ => Some("Check that the server is running, and its address"),
-        },
+        }
         Error::Lost { source: TransportError::InvalidSignature(_), .. } => Some(SIGN),
         Error::Lost { .. } => Some("The request may have been processed; check before you retry"),
         Error::Timeout { .. } => Some("Increase --timeout, or check the server"),
@@ -127,9 +132,17 @@ fn hint(error: &Error) -> Option<&'static str> {
             _ => None,
         },
         Error::Revision { .. } => Some("Choose another revision with --protocol-version"),
+        Error::InvalidOutput { .. } => {
+            Some("Report it to the author of the server; --accept-invalid-output shows the result")
+        }
         Error::Protocol(_) => Some("Is this an MCP server?"),
         _ => None,
     }
+}
+
+/// Returns whether an address has a path, so that no other one was tried.
+fn has_path(address: &str) -> bool {
+    url::Url::parse(address).is_ok_and(|url| url.path() != "/")
 }
 
 /// Hint for signature errors.

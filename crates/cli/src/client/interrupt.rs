@@ -1,6 +1,7 @@
 //! Signals that end a command: ctrl-c, SIGTERM and SIGHUP.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,9 +47,14 @@ impl Interrupts {
         work: impl Future<Output = anyhow::Result<T>>,
         interrupted: impl FnOnce() -> anyhow::Error,
     ) -> anyhow::Result<T> {
+        let signal = async {
+            self.next().await;
+            // Before the work is dropped, and its open questions with it.
+            IS_INTERRUPTED.store(true, Ordering::Relaxed);
+        };
         tokio::select! {
             biased;
-            () = self.next() => Err(interrupted()),
+            () = signal => Err(interrupted()),
             done = work => done,
         }
     }
@@ -79,6 +85,14 @@ impl Interrupts {
 pub(crate) fn interrupted() -> anyhow::Error {
     Failure::new(Exit::Interrupted, "interrupted; pending requests were cancelled").into()
 }
+
+/// Returns whether a signal ends the command. Questions that are open then were not withdrawn by the
+/// server.
+pub(crate) fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Ordering::Relaxed)
+}
+
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Delay before the notice that the server has not exited yet.
 const NOTICE_AFTER: Duration = Duration::from_millis(500);

@@ -168,7 +168,7 @@ impl Prompter {
         let violation = without_pattern(violation.clone(), &asked.prompt);
         eprintln!("Not accepted: {}", violation_text(&violation));
         state.rejected += 1;
-        if state.rejected < MOST_REJECTED || UserInput::is_interactive() {
+        if state.rejected < MAX_REJECTED || UserInput::is_interactive() {
             return Ok(());
         }
         let reason = format!("{} answers were not accepted", state.rejected);
@@ -218,4 +218,4 @@ impl Host for Prompter {
 const DEFAULT_KEY: &str = "answer";
 
 /// Limit on answers rejected in a row where no person gives them.
-const MOST_REJECTED: usize = 20;
+const MAX_REJECTED: usize = 20;

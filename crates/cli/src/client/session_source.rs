@@ -17,7 +17,7 @@ use crate::client::prompter::Prompter;
 use crate::client::signing::SigningOptions;
 use crate::client::user::InlineHost;
 use crate::exit::{Exit, Failure};
-use crate::server::store::{DEFAULT, StoreUrl};
+use crate::server::store::StoreUrl;
 use crate::terminal::output::{Format, sanitize};
 use offline::OfflineSessions;
 use remote::RemoteSessions;
@@ -33,7 +33,8 @@ pub(crate) struct SessionSourceOptions {
     #[arg(long, value_name = "URL", global = true, help_heading = "Source")]
     url: Option<String>,
 
-    /// Offline store that has the sessions, while no server uses it: redb:PATH
+    /// Store that has the sessions, beside servers that use it: sqlite:PATH or postgres://USER@HOST/DB;
+    /// redb:PATH only while no server uses it
     #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
     #[arg(help_heading = "Source")]
     store: Option<StoreUrl>,
@@ -106,7 +107,7 @@ impl SessionSourceOptions {
         if self.url.is_some() {
             return self.server(InlineHost).await;
         }
-        let default = StoreUrl::Redb(DEFAULT.into());
+        let default = StoreUrl::default();
         let store = self.store.as_ref().unwrap_or(&default);
         let open = if starts { OfflineSessions::create } else { OfflineSessions::open };
         Ok(SessionSource::Offline(open(store, library)?))
@@ -118,10 +119,21 @@ impl SessionSourceOptions {
             timeout: TIMEOUT,
             signing: self.signing.signing()?,
             speak: self.protocol.speak(),
+            validate_output: true,
         };
         let token = self.token.as_deref();
         let remote = RemoteSessions::open(url, token, &self.logins, &self.tls, settings, host);
         Ok(SessionSource::Remote(remote.await?))
+    }
+
+    /// The address of the server that the options name.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// The store that the options name.
+    pub(crate) fn store(&self) -> Option<&StoreUrl> {
+        self.store.as_ref()
     }
 
     /// Adds the options that lead to the same source to a command that the person is to run.
@@ -152,6 +164,18 @@ impl SessionSource {
         match self {
             Self::Remote(remote) => remote.call(method, params).await,
             Self::Offline(offline) => offline.call(Some(id), method, params).await,
+        }
+    }
+
+    /// Calls a method that is about no session.
+    pub(crate) async fn request(
+        &self,
+        method: &'static str,
+        params: Value,
+    ) -> anyhow::Result<Value> {
+        match self {
+            Self::Remote(remote) => remote.call(method, params).await,
+            Self::Offline(offline) => offline.call(None, method, params).await,
         }
     }
 
@@ -201,6 +225,14 @@ impl SessionSource {
     /// Returns whether sessions advance only while this command runs.
     pub(crate) fn is_offline(&self) -> bool {
         matches!(self, Self::Offline(_))
+    }
+
+    /// Returns whether a session of an offline store waits with a call that is left to its server.
+    pub(crate) fn is_left_to_server(&self, id: &str) -> bool {
+        match self {
+            Self::Remote(_) => false,
+            Self::Offline(offline) => offline.is_left_to_server(id),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use crate::configuration::ClientConfiguration;
+use crate::configuration::{ClientConfiguration, OAuthSection};
 use crate::exit::{Exit, Failure};
 
 /// A server and the way to reach it.
@@ -21,6 +21,8 @@ pub(crate) struct Address {
     pub(crate) url: String,
     /// Headers for every request.
     pub(crate) headers: BTreeMap<String, String>,
+    /// OAuth client of the server.
+    pub(crate) oauth: Option<Box<OAuthSection>>,
 }
 
 /// Program to start as a server.
@@ -56,7 +58,7 @@ impl Target {
         };
         match is_address(name) {
             true => {
-                let address = Address { url: name.clone(), headers: BTreeMap::new() };
+                let address = Address { url: name.clone(), headers: BTreeMap::new(), oauth: None };
                 Ok((Self::Address(address), rest))
             }
             false => Ok((configuration.find(name)?, rest)),

@@ -75,6 +75,13 @@ fn split(word: &str) -> anyhow::Result<(&str, &str)> {
     if name.is_empty() { Err(problem().into()) } else { Ok((name, text)) }
 }
 
+/// Parses the value of one property of a schema.
+pub(crate) fn typed_value(schema: &Value, name: &str, text: &str) -> Result<Value, String> {
+    let properties = schema::questions(schema);
+    let property = properties.iter().find(|property| property.key == name);
+    value(property, &schema["properties"][name], text)
+}
+
 /// Parses a value by the schema of its property.
 fn value(property: Option<&Question>, schema: &Value, text: &str) -> Result<Value, String> {
     let json = || serde_json::from_str::<Value>(text);

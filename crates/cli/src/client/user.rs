@@ -30,14 +30,25 @@ pub(crate) struct TerminalUser {
     pub(crate) prompter: Prompter,
     /// Notified when the person answers a question with ctrl-c.
     pub(crate) interrupted: Arc<Notify>,
+    /// Notified when nobody is there to answer a question.
+    pub(crate) unanswered: Arc<Notify>,
     /// Held while a form is filled in: a server may send several at once.
     pub(crate) turn: Arc<Mutex<()>>,
+    /// True if a question that nobody answers is to stay open.
+    leaves_open: bool,
 }
 
 impl TerminalUser {
     pub(crate) fn new(input: UserInput, progress: ProgressDisplay) -> Self {
         let prompter = Prompter::new(input.clone(), progress.clone(), Resumption::Unknown);
-        Self { input, progress, prompter, interrupted: Arc::default(), turn: Arc::default() }
+        let (interrupted, unanswered, turn) = Default::default();
+        Self { input, progress, prompter, interrupted, unanswered, turn, leaves_open: false }
+    }
+
+    /// Leaves a question open if nobody answers it: the server gets no answer at all.
+    pub(crate) fn leave_open(mut self) -> Self {
+        self.leaves_open = true;
+        self
     }
 
     /// Asks one question of a form, without progress bars on the screen. Failing to ask cancels.
@@ -48,14 +59,25 @@ impl TerminalUser {
             Ok(Reply::Declined) => Err(ElicitAnswer::Decline),
             Ok(Reply::Interrupted) => {
                 self.interrupted.notify_one();
-                Err(ElicitAnswer::Cancel)
+                Err(self.cancel().await)
             }
-            Ok(Reply::EndOfInput) => Err(ElicitAnswer::Cancel),
+            Ok(Reply::EndOfInput) => {
+                self.unanswered.notify_one();
+                Err(self.cancel().await)
+            }
             Err(error) => {
                 eprintln!("mcp-flow: {}", sanitize(&format!("{error:#}")));
                 Err(ElicitAnswer::Cancel)
             }
         }
+    }
+
+    /// Cancels a question, unless it is to stay open: then whoever was notified ends the wait.
+    async fn cancel(&self) -> ElicitAnswer {
+        if self.leaves_open {
+            std::future::pending::<()>().await;
+        }
+        ElicitAnswer::Cancel
     }
 
     /// Shows something and asks whether to allow it; the error is the reason for a denial.

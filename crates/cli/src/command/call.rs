@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use futures_util::StreamExt as _;
-use mcp_flow::client::model::ToolDefinition;
-use mcp_flow::client::{Client, check_arguments};
-use serde_json::{Map, Value};
+use mcp_flow::client::model::{CreateTaskResult, DetailedTask, ToolDefinition};
+use mcp_flow::client::{Client, DetachedCall, check_arguments};
+use serde_json::{Map, Value, json};
 
 use super::sessions;
 use crate::client::approval::{PolicyOptions, guard};
@@ -14,10 +14,10 @@ use crate::client::connect::ConnectOptions;
 use crate::client::download;
 use crate::client::error::explain;
 use crate::client::interrupt;
+use crate::client::suggestion::did_you_mean;
 use crate::client::target::Target;
 use crate::client::tool_arguments::ArgumentOptions;
 use crate::client::user::TerminalUser;
-use crate::configuration::nearest;
 use crate::exit::{Exit, Failure};
 use crate::terminal::ask::{Reply, UserInput, schema};
 use crate::terminal::output::{self, Format, content, sanitize};
@@ -44,6 +44,16 @@ pub(crate) struct Call {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 
+    /// Do not wait for a call that continues as a task: print the task's id
+    ///
+    /// `mcp-flow tasks` shows, follows, answers and cancels it.
+    #[arg(long)]
+    detach: bool,
+
+    /// Accept a result that violates the tool's output schema
+    #[arg(long)]
+    accept_invalid_output: bool,
+
     #[command(flatten)]
     policies: PolicyOptions,
 
@@ -52,7 +62,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        self.connect.accept_invalid_output = self.accept_invalid_output;
         let configuration = self.connect.configuration()?;
         let (target, rest) = self.connect.find_target_in(&configuration, &self.words)?;
         let Some((tool, words)) = rest.split_first() else {
@@ -94,12 +105,13 @@ impl RunningCall<'_> {
         let schema = Value::Object(tool.input_schema.clone());
         let mut arguments = self.call.arguments.parse(words, &schema)?;
         let is_flow = tool.meta.get(MARK) == Some(&Value::Bool(true));
-        if (is_flow || (!has_marks && self.may_have_sessions().await?))
+        if !self.call.detach
+            && (is_flow || (!has_marks && self.may_have_sessions().await?))
             && let Some(end) = self.run_session(&tool, &arguments).await?
         {
             return show_end(&end, self.call.connect.format);
         }
-        self.complete(&mut arguments, &schema, is_flow).await?;
+        self.complete(&mut arguments, &schema, is_flow && !self.call.detach).await?;
         check_arguments(&tool, &arguments).map_err(explain)?;
         self.call(&tool, arguments).await
     }
@@ -179,6 +191,15 @@ impl RunningCall<'_> {
         arguments: Map<String, Value>,
     ) -> anyhow::Result<ExitCode> {
         let request = self.client.call_tool(&tool.name, Value::Object(arguments));
+        if self.call.detach {
+            return match request.raw().detach().await.map_err(explain)? {
+                DetachedCall::Completed(result) => {
+                    eprintln!("mcp-flow: the call has ended; there is no task");
+                    self.show(&result).await
+                }
+                DetachedCall::Task(task) => self.show_task(&task),
+            };
+        }
         let mut running = request.raw().start();
         while let Some(progress) = running.next().await {
             self.user.progress.report(&progress);
@@ -186,6 +207,22 @@ impl RunningCall<'_> {
         self.user.progress.clear();
         let result = running.await.map_err(explain)?;
         self.show(&result).await
+    }
+
+    /// Prints the id of a task, and how to follow it.
+    fn show_task(&self, task: &DetailedTask) -> anyhow::Result<ExitCode> {
+        match self.call.connect.format {
+            Format::Json => output::print_json(&json!(CreateTaskResult::from(task)))?,
+            _ => {
+                let id = sanitize(&task.task_id);
+                output::print(&id)?;
+                if let Target::Address(address) = self.target {
+                    let url = sanitize(&address.url);
+                    eprintln!("Follow it with\n  mcp-flow tasks watch {url} {id}");
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     async fn show(&self, result: &Value) -> anyhow::Result<ExitCode> {
@@ -225,12 +262,8 @@ fn find(listed: &[ToolDefinition], name: &str) -> Result<usize, Failure> {
     let exact = listed.iter().position(|tool| tool.name == name);
     let underscored = || listed.iter().position(|tool| tool.name.replace('.', "_") == name);
     exact.or_else(underscored).ok_or_else(|| {
-        let names: Vec<_> = listed.iter().map(|tool| tool.name.as_str()).collect();
-        let similar = names.iter().copied().find(|known| is_similar(known, name));
-        let hint = match similar.or_else(|| nearest(name, &names)) {
-            Some(known) => format!("Did you mean {}?", sanitize(known)),
-            None => "`mcp-flow tools TARGET` lists its tools".to_owned(),
-        };
+        let names = listed.iter().map(|tool| tool.name.as_str());
+        let hint = did_you_mean(name, names, "`mcp-flow tools TARGET` lists its tools");
         Failure::new(Exit::Usage, format!("the server has no tool {name:?}. {hint}"))
     })
 }
@@ -277,16 +310,4 @@ fn missing_arguments(names: &[String]) -> Failure {
     let all: Vec<_> = names.iter().map(|name| format!("{name}=VALUE")).collect();
     let message = format!("missing argument{s} {}; add {}", names.join(", "), all.join(" "));
     Failure::new(Exit::Usage, message)
-}
-
-/// Returns whether a name differs only in punctuation and case, or is cut off.
-fn is_similar(known: &str, typed: &str) -> bool {
-    let plain = |name: &str| -> String {
-        name.chars()
-            .filter(|character| character.is_alphanumeric())
-            .collect::<String>()
-            .to_lowercase()
-    };
-    let (known, typed) = (plain(known), plain(typed));
-    known == typed || (typed.len() > 3 && (known.ends_with(&typed) || known.starts_with(&typed)))
 }

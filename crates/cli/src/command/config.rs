@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_flow::TokenHash;
 
+use super::tool::check as tool_files;
 use crate::configuration::File;
 use crate::server::access;
 use crate::terminal::output;
@@ -56,6 +57,9 @@ impl Config {
         match self.what {
             What::Check { file } => {
                 let read = File::read_and_check(&file, access::check)?;
+                if !tool_files::are_valid(&tool_files::problems_of(&read.offer.tools)?)? {
+                    return Ok(ExitCode::FAILURE);
+                }
                 let sections = read.client_sections();
                 if !sections.is_empty() {
                     eprintln!(

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::{Client, Error};
+use mcp_flow::model::Icon;
 use serde_json::{Value, json};
 
 use crate::client::connect::ConnectOptions;
@@ -62,11 +63,11 @@ impl Tools {
             if let Some(category) = &category {
                 tools.retain(|tool| has_category(tool, category));
             }
-            let heading = ["name", "arguments", "description"];
             let row = |tool: &Value| {
                 vec![text(tool, "name"), argument_names(&tool["inputSchema"]), description(tool)]
             };
-            show_list(format, json!({"tools": tools}), &heading, tools.iter().map(row).collect())
+            let (heading, rows) = with_icons(&tools, vec!["name", "arguments", "description"], row);
+            show_list(format, json!({"tools": tools}), &heading, rows)
         })
     }
 }
@@ -104,13 +105,9 @@ impl Prompts {
                 let names: Vec<_> = names.collect();
                 vec![text(prompt, "name"), names.join(" "), description(prompt)]
             };
-            let rows = prompts.iter().map(row).collect();
-            show_list(
-                format,
-                json!({"prompts": prompts}),
-                &["name", "arguments", "description"],
-                rows,
-            )
+            let (heading, rows) =
+                with_icons(&prompts, vec!["name", "arguments", "description"], row);
+            show_list(format, json!({"prompts": prompts}), &heading, rows)
         })
     }
 }
@@ -140,7 +137,7 @@ fn has_category(tool: &Value, category: &str) -> bool {
 }
 
 /// Fetches all entries of a list; none if the server does not support the method.
-async fn fetch_all(
+pub(crate) async fn fetch_all(
     client: &Client,
     method: &'static str,
     member: &'static str,
@@ -161,6 +158,34 @@ fn show_list(
         Format::Json => output::print_json(&value),
         Format::Table if rows.is_empty() => output::print("(none)"),
         _ => output::print(&table::write(heading, &rows, format)),
+    }
+}
+
+/// Makes a row of each entry, with a column for icons if any entry has one to show.
+fn with_icons<'a>(
+    entries: &[Value],
+    mut heading: Vec<&'a str>,
+    row: impl Fn(&Value) -> Vec<String>,
+) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let icons: Vec<_> = entries.iter().map(|entry| icon(&entry["icons"])).collect();
+    let mut rows: Vec<_> = entries.iter().map(row).collect();
+    if icons.iter().any(|icon| !icon.is_empty()) {
+        heading.push("icon");
+        rows.iter_mut().zip(icons).for_each(|(row, icon)| row.push(icon));
+    }
+    (heading, rows)
+}
+
+/// Names the first icon that may be shown: its URL, or the type and size of its data.
+fn icon(icons: &Value) -> String {
+    let Some(icon) = Icon::displayable(icons.clone()).into_iter().next() else {
+        return String::new();
+    };
+    match icon.src.split_once(',') {
+        Some((kind, data)) if kind.starts_with("data:") => {
+            format!("{} ({})", kind.trim_end_matches(";base64"), content::bytes(data.len() as u64))
+        }
+        _ => icon.src,
     }
 }
 

@@ -1,22 +1,22 @@
 //! `mcp-flow login` and `logout`: OAuth login and logout.
 
-mod terminal;
+pub(crate) mod terminal;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use mcp_flow::oauth::{Account, ClientIdentity, Grant, LoginSettings, Revocation, UserAgent};
+use mcp_flow::oauth::{Account, Grant, LoginSettings, Revocation, UserAgent};
 use serde_json::json;
 
 use crate::client::connect::{self, TlsOptions};
 use crate::client::interrupt::interrupted;
 use crate::client::logins::{LoginOptions, explain};
 use crate::client::target::{Address, Target};
-use crate::configuration::ClientConfiguration;
+use crate::configuration::{ClientConfiguration, DpopStyle, OAuthSection};
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, sanitize};
 use terminal::Terminal;
@@ -44,7 +44,7 @@ pub(crate) struct Login {
     client_secret_file: Option<PathBuf>,
 
     /// PEM file with the client's private key (PKCS #8), instead of a secret
-    #[arg(long, alias = "client-key", value_name = "FILE", requires = "client_credentials")]
+    #[arg(long, alias = "client-key", value_name = "FILE", requires = "client_id")]
     #[arg(help_heading = "OAuth client")]
     client_key_file: Option<PathBuf>,
 
@@ -56,6 +56,46 @@ pub(crate) struct Login {
     #[arg(long, alias = "client-metadata", value_name = "URL", conflicts_with = "client_id")]
     #[arg(help_heading = "OAuth client")]
     client_metadata_url: Option<String>,
+
+    /// Authorization server to trust with the credentials; they are sent to no other
+    #[arg(long, value_name = "URL", help_heading = "OAuth client")]
+    authorization_server: Option<String>,
+
+    /// Bind tokens to a key of this client (DPoP) [default: auto, if the server supports it]
+    #[arg(long, value_enum, value_name = "WHEN", help_heading = "OAuth client")]
+    dpop: Option<DpopStyle>,
+
+    /// File with the JWT of this workload, issued by its platform; replaces the user
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["client_credentials", "idp"])]
+    #[arg(help_heading = "Workload identity")]
+    workload_token_file: Option<PathBuf>,
+
+    /// Issuer URL of the enterprise's identity provider, which grants access in place of the user
+    ///
+    /// You log in there in the browser, unless you pass an ID token.
+    #[arg(long, value_name = "URL", conflicts_with = "client_credentials")]
+    #[arg(help_heading = "Enterprise-managed authorization")]
+    idp: Option<String>,
+
+    /// Token endpoint of the identity provider [default: from its metadata]
+    #[arg(long, value_name = "URL", requires = "idp")]
+    #[arg(help_heading = "Enterprise-managed authorization")]
+    idp_token_endpoint: Option<String>,
+
+    /// Id of this client at the identity provider
+    #[arg(long, value_name = "ID", requires = "idp")]
+    #[arg(help_heading = "Enterprise-managed authorization")]
+    idp_client_id: Option<String>,
+
+    /// File with the secret of this client at the identity provider
+    #[arg(long, value_name = "FILE", requires = "idp_client_id")]
+    #[arg(help_heading = "Enterprise-managed authorization")]
+    idp_client_secret_file: Option<PathBuf>,
+
+    /// File with your ID token of the identity provider; alternatively, set MCP_FLOW_ID_TOKEN
+    #[arg(long, value_name = "FILE", requires = "idp")]
+    #[arg(help_heading = "Enterprise-managed authorization")]
+    id_token_file: Option<PathBuf>,
 
     /// Port for the redirect to this machine [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
@@ -107,24 +147,28 @@ struct LoginServer {
 }
 
 impl LoginServer {
-    fn account(&self, settings: LoginSettings) -> anyhow::Result<Account> {
+    /// Finds the server.
+    fn address(&self) -> anyhow::Result<Address> {
         let configuration = ClientConfiguration::read(self.config.as_deref())?;
         let words = [self.target.clone()];
-        let url = match Target::find(&words, &[], &configuration)? {
-            (Target::Address(Address { url, .. }), _) => url,
+        match Target::find(&words, &[], &configuration)? {
+            (Target::Address(address), _) => Ok(address),
             (Target::Command(_), _) => {
                 let message =
                     "login needs a server at an address; this one is started by a command";
-                return Err(Failure::new(Exit::Usage, message).into());
+                Err(Failure::new(Exit::Usage, message).into())
             }
-        };
+        }
+    }
+
+    fn account(&self, address: &Address, settings: LoginSettings) -> anyhow::Result<Account> {
         let tokens = self.logins.tokens().ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
                 "no home directory to store logins in; pass --login-file FILE",
             )
         })?;
-        Account::new(&url, tokens, settings).map_err(explain)
+        Account::new(&address.url, tokens, settings).map_err(explain)
     }
 }
 
@@ -132,14 +176,16 @@ impl Login {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         connect::block_on(async {
             let mut settings = LoginSettings::default();
-            settings.identity = self.identity()?;
+            let address = self.server.address()?;
+            let oauth = self.options(address.oauth.as_deref().cloned().unwrap_or_default());
+            oauth.apply(&mut settings)?;
             settings.trust = self.server.tls.trust();
             settings.is_private = self.allow_private_network;
-            settings.user_agent = match self.client_credentials {
+            settings.user_agent = match settings.identity.is_unattended() {
                 true => None,
                 false => Some(self.terminal().await? as Arc<dyn UserAgent>),
             };
-            let account = self.server.account(settings)?;
+            let account = self.server.account(&address, settings)?;
             let work = async {
                 let mut token_request = account.token_request().await?;
                 token_request.scopes = self
@@ -160,19 +206,37 @@ impl Login {
         })
     }
 
-    fn identity(&self) -> anyhow::Result<ClientIdentity> {
-        let mut identity = ClientIdentity::default();
-        identity.client_id.clone_from(&self.client_id);
-        identity.client_secret = match &self.client_secret_file {
-            Some(file) => Some(read_secret(file)?),
-            None => {
-                std::env::var("MCP_FLOW_CLIENT_SECRET").ok().filter(|_| self.client_id.is_some())
+    /// The settings of the configuration, overridden by the options.
+    fn options(&self, mut oauth: OAuthSection) -> OAuthSection {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if self.client_id.is_some() {
+            // The credentials of the other client are not this one's.
+            oauth.client_id.clone_from(&self.client_id);
+            oauth.client_secret_env = is_set(CLIENT_SECRET).then(|| CLIENT_SECRET.to_owned());
+            (oauth.client_secret_file, oauth.client_key_file) = (None, None);
+        }
+        if self.idp.is_some() {
+            oauth.idp.clone_from(&self.idp);
+            oauth.id_token_env = is_set(ID_TOKEN).then(|| ID_TOKEN.to_owned());
+            oauth.id_token_file = None;
+        }
+        fn replace<T: Clone>(to: &mut Option<T>, by: &Option<T>) {
+            if by.is_some() {
+                to.clone_from(by);
             }
-        };
-        identity.client_key = self.client_key_file.as_deref().map(read_secret).transpose()?;
-        identity.metadata_url.clone_from(&self.client_metadata_url);
-        identity.uses_client_credentials = self.client_credentials;
-        Ok(identity)
+        }
+        replace(&mut oauth.client_secret_file, &self.client_secret_file);
+        replace(&mut oauth.client_key_file, &self.client_key_file);
+        replace(&mut oauth.client_metadata_url, &self.client_metadata_url);
+        replace(&mut oauth.authorization_server, &self.authorization_server);
+        replace(&mut oauth.workload_token_file, &self.workload_token_file);
+        replace(&mut oauth.idp_token_endpoint, &self.idp_token_endpoint);
+        replace(&mut oauth.idp_client_id, &self.idp_client_id);
+        replace(&mut oauth.idp_client_secret_file, &self.idp_client_secret_file);
+        replace(&mut oauth.id_token_file, &self.id_token_file);
+        replace(&mut oauth.dpop, &self.dpop);
+        oauth.client_credentials |= self.client_credentials;
+        oauth
     }
 
     async fn terminal(&self) -> anyhow::Result<Arc<Terminal>> {
@@ -207,7 +271,7 @@ impl Logout {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let mut settings = LoginSettings::default();
         settings.trust = self.server.tls.trust();
-        let account = self.server.account(settings)?;
+        let account = self.server.account(&self.server.address()?, settings)?;
         let server = account.server();
         connect::block_on(async {
             let returned = tokio::select! {
@@ -229,13 +293,12 @@ impl Logout {
     }
 }
 
-/// Reads a secret from a file, without the line end that editors add.
-fn read_secret(file: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
 fn timestamp(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).format("%Y-%m-%d %H:%M UTC").to_string()
 }
+
+/// Environment variable with the client secret.
+const CLIENT_SECRET: &str = "MCP_FLOW_CLIENT_SECRET";
+
+/// Environment variable with the user's ID token.
+const ID_TOKEN: &str = "MCP_FLOW_ID_TOKEN";

@@ -1,5 +1,7 @@
 //! `mcp-flow completions` and `man`: shell completions and manual pages.
 
+mod markdown;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,6 +29,10 @@ pub(crate) struct Man {
     /// Write a page for each command to this directory, instead of one page to standard output
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+
+    /// Print the reference of all commands in Markdown
+    #[arg(long, conflicts_with = "output")]
+    markdown: bool,
 }
 
 impl Completions {
@@ -40,7 +46,11 @@ impl Completions {
 
 impl Man {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let command = Arguments::command();
+        let mut command = Arguments::command();
+        if self.markdown {
+            output::print(&markdown::render(&mut command))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         match self.output {
             Some(folder) => {
                 let problem = || format!("cannot write to {}", folder.display());

@@ -35,14 +35,16 @@ impl Ping {
             let milliseconds = start.elapsed().as_secs_f64() * 1000.0;
             let (name, version) = (&server.implementation.name, &server.implementation.version);
             let revision = server.revision.name();
+            let website = server.implementation.website_url.as_ref();
+            let website = website.map(|url| format!("\n{url}")).unwrap_or_default();
             match self.connect.format {
                 Format::Json => output::print_json(&json!({
-                    "server": {"name": name, "version": version},
+                    "server": server.implementation,
                     "protocolVersion": revision,
                     "milliseconds": milliseconds,
                 }))?,
                 _ => output::print(&sanitize(&format!(
-                    "{name} {version}, MCP {revision}: {milliseconds:.1} ms"
+                    "{name} {version}, MCP {revision}: {milliseconds:.1} ms{website}"
                 )))?,
             }
             Ok(ExitCode::SUCCESS)

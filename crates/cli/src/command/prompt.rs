@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::client::connect::ConnectOptions;
 use crate::client::error::explain;
 use crate::client::interrupt::interrupted;
+use crate::client::suggestion::did_you_mean;
 use crate::client::tool_arguments::ArgumentOptions;
 use crate::exit::{Exit, Failure};
 use crate::terminal::ask::question::value_text;
@@ -50,9 +51,9 @@ impl Prompt {
     async fn get(&self, client: &Client, name: &str, words: &[String]) -> anyhow::Result<()> {
         let listed = client.prompts().all().await.map_err(explain)?;
         let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
-            let message = format!(
-                "the server has no prompt {name:?}. `mcp-flow prompts TARGET` lists its prompts"
-            );
+            let names = listed.iter().map(|prompt| prompt.name.as_str());
+            let hint = did_you_mean(name, names, "`mcp-flow prompts TARGET` lists its prompts");
+            let message = format!("the server has no prompt {name:?}. {hint}");
             return Err(Failure::new(Exit::Usage, message).into());
         };
         let schema = argument_schema(prompt);

@@ -3,16 +3,18 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use mcp_flow::client::host::DenyAll;
-use mcp_flow::client::{ChangeFilter, Client, Error, ServerChange};
+use mcp_flow::client::{ChangeFilter, Client, Error, ServerChange, ServerError};
 use serde_json::Value;
 
 use crate::client::connect::ConnectOptions;
 use crate::client::download::{self, Piece};
 use crate::client::error::{explain, is_permanent};
+use crate::client::suggestion::did_you_mean;
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, content, sanitize};
 use crate::terminal::progress::ProgressDisplay;
@@ -68,7 +70,10 @@ impl Read {
     }
 
     async fn read(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
-        let result = client.read_resource(uri).raw().await.map_err(explain)?;
+        let result = match client.read_resource(uri).raw().await {
+            Ok(result) => result,
+            Err(error) => return Err(explain_unread(client, uri, error).await),
+        };
         let contents = contents(&result)?;
         if let Some(folder) = &self.output {
             let numbered = contents.iter().enumerate();
@@ -121,7 +126,7 @@ impl Watch {
                     let error = sanitize(&error.to_string());
                     eprintln!("mcp-flow: {error}. Waiting for the next change");
                 }
-                Err(error) => return Err(explain(error)),
+                Err(error) => return Err(explain_unread(client, uri, error).await),
             }
             if left == Some(0) {
                 return Ok(());
@@ -147,6 +152,36 @@ fn single_uri(words: &[String]) -> anyhow::Result<&str> {
         [_, rest @ ..] => super::reject_extra_arguments(rest).map(|()| ""),
     }
 }
+
+/// Converts an error of `resources/read`. A URI that the server does not know may be a mistyped one.
+async fn explain_unread(client: &Client, uri: &str, error: Error) -> anyhow::Error {
+    let is_unknown = |error: &ServerError| {
+        error.name() == Some("RESOURCE_NOT_FOUND")
+            || matches!(error.code, RESOURCE_NOT_FOUND | INVALID_PARAMS)
+    };
+    let is_unknown = error.server().is_some_and(is_unknown);
+    let explained = explain(error);
+    if !is_unknown {
+        return explained;
+    }
+    // A list that fails or does not end leaves the error as it is.
+    let listed = tokio::time::timeout(TIME_TO_LIST, client.resources().all()).await;
+    let Ok(Ok(listed)) = listed else { return explained };
+    let hint = did_you_mean(uri, listed.iter().map(|resource| resource.uri.as_str()), "");
+    match hint.is_empty() {
+        true => explained,
+        false => {
+            Failure::new(Failure::exit_of(&explained), format!("{explained:#}\n{hint}")).into()
+        }
+    }
+}
+
+/// Codes of the errors for an unknown URI; the second one since 2026-07-28.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+const INVALID_PARAMS: i64 = -32602;
+
+/// Time to list resources for a suggestion.
+const TIME_TO_LIST: Duration = Duration::from_secs(5);
 
 fn contents(result: &Value) -> anyhow::Result<&[Value]> {
     let contents = result["contents"].as_array();

@@ -1,5 +1,6 @@
 //! `mcp-flow serve`: serves HTTP and WebTransport clients on one port.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,8 @@ use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
 use mcp_flow::observability::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
+use mcp_flow_cassette::cassette_of_exchanges;
+use mcp_flow_otlp::Telemetry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,11 +21,14 @@ use tokio::task::JoinSet;
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin, socket_address};
 use crate::log;
-use crate::server::metrics::{held_bytes, session_counts};
+use crate::server::cluster::{self, StoreNodes, parse_node_url};
+use crate::server::metrics::{held_bytes, node_counts, session_counts};
 use crate::server::offer::{Exposure, OfferOptions};
 use crate::server::readiness::Readiness;
+use crate::server::recording::{self, RecordingTap};
 use crate::server::reload::Reloader;
-use crate::server::{access, build, reload, workflows};
+use crate::server::welcome::welcome;
+use crate::server::{access, build, gateway, reload, telemetry, tool_files, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, Default, clap::Args)]
@@ -57,7 +63,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     token_file: Option<PathBuf>,
 
-    /// Principal that may use the admin tools; may be repeated
+    /// Principal that may call the admin methods; may be repeated
     /// [default: everyone, if authentication is disabled and the address is local]
     #[arg(long = "admin", value_name = "NAME", help_heading = "Authentication")]
     admins: Vec<String>,
@@ -78,6 +84,13 @@ pub(crate) struct Serve {
     /// Public URL of this server, for download links behind a proxy
     #[arg(long, value_name = "URL", help_heading = "Network")]
     public_url: Option<String>,
+
+    /// URL at which other nodes with the same session store reach this one
+    /// [default: the address, unless it is a wildcard]
+    ///
+    /// Nodes forward requests for MCP sessions and downloads of one another (docs/cluster.md).
+    #[arg(long, value_name = "URL", help_heading = "Network", value_parser = parse_node_url)]
+    node_url: Option<String>,
 
     /// Disable WebTransport, which uses the UDP port
     #[arg(long, help_heading = "Network")]
@@ -100,11 +113,24 @@ pub(crate) struct Serve {
     #[arg(long, alias = "audit", value_name = "FILE", help_heading = "Logging")]
     audit_log: Option<PathBuf>,
 
+    /// Record all messages to a new file in this directory, a cassette, with secrets masked
+    #[arg(long, value_name = "DIR", help_heading = "Logging")]
+    record: Option<PathBuf>,
+
     #[command(flatten)]
     offer: OfferOptions,
+
+    /// Welcome a person at the terminal; set if the program was started without arguments.
+    #[arg(skip)]
+    welcomes: bool,
 }
 
 impl Serve {
+    /// The command without arguments.
+    pub(crate) fn with_welcome() -> Self {
+        Self { welcomes: true, ..Self::default() }
+    }
+
     pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
         log::apply(log, &file.log);
@@ -119,8 +145,12 @@ impl Serve {
         }
         check_exposure(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve(file, read, offer, log))?;
-        Ok(ExitCode::SUCCESS)
+        let telemetry = telemetry::start(&file.telemetry);
+        let served = runtime.block_on(self.serve(file, read, offer, log, telemetry.as_ref()));
+        if let Some(telemetry) = telemetry {
+            telemetry.stop();
+        }
+        served.map(|()| ExitCode::SUCCESS)
     }
 
     /// Applies the command-line options to the configuration. Lists are joined.
@@ -134,6 +164,7 @@ impl Serve {
         serve.hosts.append(&mut self.hosts);
         serve.allow_origins.append(&mut self.origins);
         serve.public_url = self.public_url.take().or(serve.public_url.take());
+        serve.node_url = self.node_url.take().or(serve.node_url.take());
         serve.console &= !self.no_console;
         serve.webtransport &= !self.no_webtransport;
         serve.tcp = self.tcp.or(serve.tcp);
@@ -141,20 +172,24 @@ impl Serve {
         serve.drain_seconds = self.drain_seconds.unwrap_or(serve.drain_seconds);
     }
 
-    /// Creates the admin tools. Without authentication and on a local address everyone may use them;
-    /// otherwise the principals that `--admin` or a permission rule names.
-    fn admin(&self, file: &File, permissions: Option<&Permissions>) -> Admin {
+    /// Decides who may call the admin methods. Without authentication and on a local address that is
+    /// everyone; otherwise the principals that `--admin` or a permission rule names.
+    fn admins(
+        &self,
+        file: &File,
+        permissions: Option<&Permissions>,
+    ) -> impl Fn(&Principal) -> bool + Clone + use<> {
         let is_private = file.serve.public_addresses().next().is_none();
         let everyone = !file.identity.is_configured() && is_private;
         let (admins, permissions) = (self.admins.clone(), permissions.cloned());
-        Admin::new(move |principal| {
+        move |principal: &Principal| {
             let is_local = *principal == Principal::local();
             let is_granted =
                 || permissions.as_ref().is_some_and(|rules| rules.of(principal).admin());
             (everyone && is_local)
                 || admins.iter().any(|name| name == principal.name())
                 || is_granted()
-        })
+        }
     }
 
     /// Binds all addresses before it serves any, so that a conflict is reported at once. `read` is the
@@ -165,6 +200,7 @@ impl Serve {
         read: File,
         offer: OfferOptions,
         log: LogOptions,
+        telemetry: Option<&Telemetry>,
     ) -> anyhow::Result<()> {
         let verifier = access::token_verifier(&file)?;
         // Without a file there are no rules to check on every call.
@@ -176,21 +212,43 @@ impl Serve {
             let drain = drain_seconds.unwrap_or(file.serve.drain_seconds);
             offer.limits(file.limits.limits(drain, is_public), false)
         };
-        let offered = offer.server(limits(&offer, &file), Exposure::Network)?;
-        let admin = self.admin(&file, permissions.as_ref());
+        let gateway_file = offer.gateway.clone();
+        let gateway = gateway::open(&offer, &file)?;
+        let offered = offer.server(limits(&offer, &file), Exposure::Network, gateway.as_ref())?;
+        let is_admin = self.admins(&file, permissions.as_ref());
+        let admin = Admin::new(is_admin.clone());
         let admin = match &offered.sessions {
             Some(sessions) => admin.sessions_of(sessions),
             None => admin,
         };
-        let (server, audit) = build::configure(offered.server, &file, permissions.as_ref())?;
+        let (server, audit) =
+            build::configure(offered.server, &file, permissions.as_ref(), telemetry)?;
         let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
         let server = admin.add_to(server);
+        admin.cassettes(cassette_of_exchanges);
+        let recorder = self.record.as_deref().map(recording::start).transpose()?;
+        let server = match &recorder {
+            Some(recorder) => server.tap(RecordingTap(recorder.clone())),
+            None => server,
+        };
         let server = match &metrics {
             Some(metrics) => metrics.add_to(server),
             None => server,
         };
+        let server = match &gateway {
+            Some(gateway) => gateway.administered_by(gateway.add_to(server), is_admin),
+            None => server,
+        };
         let server = server.build()?;
+        if let Some(gateway) = &gateway {
+            gateway.attach(&server);
+        }
         let _watching = workflows::watch_files(&offered.workflows, &server);
+        let _following = offered.tools.as_ref().map(|tools| {
+            let library = tools.library.clone();
+            admin.tool_files(move || tool_files::describe(&library));
+            tools.attach(&server)
+        });
         let signal = stdio::stop_signal().context("cannot listen for signals")?;
         let hangup = reload::listen_for_hangup().context("cannot listen for SIGHUP")?;
         let reload = Reloader {
@@ -203,6 +261,8 @@ impl Serve {
             permissions,
             audit: audit.clone(),
             server: server.clone(),
+            gateway: gateway.clone(),
+            gateway_file,
         };
         let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
         let tls = match (tls_certificate, tls_key) {
@@ -216,12 +276,19 @@ impl Serve {
             hosts: hosts.clone(),
             origins: origins.clone(),
             public_url: file.serve.public_url.clone(),
+            server_card: file.serve.card()?,
             ..file.limits.http()
         });
         let load = server.load().clone();
         http = http.metrics(move || std::future::ready(held_bytes(&load)));
+        if let Some(gateway) = gateway.clone() {
+            http = http.metrics(move || std::future::ready(gateway.metrics()));
+        }
         if let Some(metrics) = metrics {
             http = http.metrics(move || std::future::ready(metrics.text()));
+        }
+        if let Some(metrics) = telemetry.map(Telemetry::metrics) {
+            http = http.metrics(move || std::future::ready(metrics()));
         }
         let readiness = Readiness::new(offered.durable_store.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
@@ -247,6 +314,22 @@ impl Serve {
             let sessions = sessions.clone();
             http = http.metrics(move || session_counts(sessions.clone()));
         }
+        let member = offered.sessions.as_ref().and_then(|flows| flows.engine().cluster());
+        if let Some((member, keys)) = member.zip(offered.keys) {
+            let chosen = file.serve.node_url.as_deref();
+            if let Some(url) = cluster::node_url(chosen, http.address(), is_encrypted) {
+                member.set_url(url);
+            }
+            let counted = member.clone();
+            http = http.metrics(move || std::future::ready(node_counts(&counted)));
+            let nodes = Arc::new(StoreNodes::new(member.clone(), keys)?);
+            nodes.connect(&server);
+            http = http.cluster(nodes);
+            // Before anyone connects, so that the ids of all sessions name this node.
+            if !member.joined().await {
+                tracing::warn!("the session store does not answer; sessions are not available yet");
+            }
+        }
         let mut endpoints = http_endpoints(http.address(), is_encrypted);
         if let Some(flow) = &flow {
             endpoints["webtransport"] = flow.url().into();
@@ -270,8 +353,18 @@ impl Serve {
         if let Some(sessions) = &offered.sessions {
             sessions.engine().start_maintenance();
         }
+        if let Some(gateway) = &gateway {
+            gateway.recover();
+        }
         admin.describe(json!({"places": endpoints, "store": offered.store}));
-        announce(&endpoints, self.json)?;
+        match self.welcomes && file.serve.console && std::io::stderr().is_terminal() {
+            true => {
+                let columns = terminal_size::terminal_size_of(std::io::stderr());
+                let columns = columns.map(|(terminal_size::Width(columns), _)| columns);
+                eprintln!("{}", welcome(&server, &endpoints, columns).await);
+            }
+            false => announce(&endpoints, self.json)?,
+        }
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         for bound in lines {
@@ -296,14 +389,28 @@ impl Serve {
         background.abort();
         stop.send_replace(true);
         tasks.join_all().await;
+        if let Some(gateway) = gateway {
+            gateway.close().await;
+        }
         if let Some(sessions) = &offered.sessions {
             sessions.engine().shutdown().await;
         }
         if let Some(audit) = audit {
             audit.close();
         }
+        if let Some(recorder) = recorder {
+            recording::finish(&recorder);
+        }
         Ok(())
     }
+}
+
+/// Rejects a public address of a command that has no authentication, unless it is explicitly allowed.
+pub(crate) fn check_public(listen: SocketAddr, insecure: bool) -> anyhow::Result<()> {
+    if listen.ip().is_loopback() || insecure {
+        return Ok(());
+    }
+    anyhow::bail!("{listen} is public; listen on 127.0.0.1, or pass --insecure to allow it")
 }
 
 /// Rejects a public address without TLS or authentication, unless that is explicitly allowed.
@@ -403,7 +510,7 @@ async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Returns the endpoints of the HTTP transports.
-fn http_endpoints(address: SocketAddr, is_encrypted: bool) -> Value {
+pub(crate) fn http_endpoints(address: SocketAddr, is_encrypted: bool) -> Value {
     let s = if is_encrypted { "s" } else { "" };
     json!({
         "http": format!("http{s}://{address}/"),
@@ -414,7 +521,7 @@ fn http_endpoints(address: SocketAddr, is_encrypted: bool) -> Value {
 }
 
 /// Announces that the server is ready: to people on standard error, to programs on standard output.
-fn announce(endpoints: &Value, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn announce(endpoints: &Value, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_line(endpoints);
     }
@@ -437,7 +544,7 @@ fn announce(endpoints: &Value, as_json: bool) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "no client is served on standard output here")]
-fn print_line(line: &Value) -> anyhow::Result<()> {
+pub(crate) fn print_line(line: &Value) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to standard output")

@@ -1,8 +1,9 @@
 //! `mcp-flow sessions`: lists, shows, answers and cancels sessions.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use chrono::DateTime;
 use clap::Subcommand;
 use mcp_flow::client::interaction::InteractionFeatures;
@@ -12,13 +13,15 @@ use crate::client::connect::TlsOptions;
 use crate::client::prompter::{Prompter, Resumption};
 use crate::client::session_source::{DEFAULT_URL, SessionSource, SessionSourceOptions};
 use crate::client::target::{Spawn, Target};
+use crate::client::timeline::Timeline;
+use crate::command::history::{Position, show_differences};
 use crate::exit::Exit;
-use crate::server::store::{DEFAULT, StoreUrl};
+use crate::server::store::StoreUrl;
 use crate::terminal::ask::UserInput;
 use crate::terminal::output::{self, Format, sanitize, table};
 use crate::terminal::progress::ProgressDisplay;
 
-/// List, show, answer and cancel sessions of a running server or in an offline store
+/// List, show, compare, answer and cancel sessions of a running server or in an offline store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
@@ -37,6 +40,25 @@ enum Action {
     Show {
         /// Session id
         id: String,
+    },
+    /// Show a session's journal, with its state and data after each event
+    ///
+    /// An ended session has only its end left: export the history before, to keep it.
+    History {
+        /// Session id
+        id: String,
+        #[command(flatten)]
+        position: Position,
+        /// Write the history to this file, for `mcp-flow history`
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["at", "step"])]
+        export: Option<PathBuf>,
+    },
+    /// Show how two sessions differ; exits with 1 if they do
+    Diff {
+        /// Session id
+        id: String,
+        /// Id of the other session
+        other: String,
     },
     /// Answer a session's pending question
     Answer {
@@ -67,7 +89,9 @@ impl Sessions {
     /// Returns the message for ctrl-c: what may have happened already.
     fn interrupted(&self) -> &'static str {
         match &self.action {
-            Action::List | Action::Show { .. } => "interrupted",
+            Action::List | Action::Show { .. } | Action::History { .. } | Action::Diff { .. } => {
+                "interrupted"
+            }
             Action::Answer { value: None, .. } => {
                 "interrupted; the session keeps waiting for an answer"
             }
@@ -84,6 +108,22 @@ impl Sessions {
         if let Action::Answer { id, value: None } = &self.action {
             let end = source.resume(prompter, id).await?;
             return super::call::show_end(&end, self.source.format);
+        }
+        match &self.action {
+            Action::History { id, position, export } => {
+                let history = history(source, id).await?;
+                let Some(file) = export else {
+                    return position.show(&timeline(&history)?, self.source.format);
+                };
+                let written = std::fs::write(file, format!("{history}\n"));
+                written.with_context(|| format!("cannot write {}", file.display()))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Action::Diff { id, other } => {
+                let (one, other) = (history(source, id).await?, history(source, other).await?);
+                return show_differences(&timeline(&one)?, &timeline(&other)?);
+            }
+            _ => {}
         }
         let (result, text) = self.result(source).await?;
         match self.source.format {
@@ -109,7 +149,10 @@ impl Sessions {
             }
             Action::Answer { id, value } => {
                 let result = answer(source, id, value.as_deref().unwrap_or_default()).await?;
-                let text = answer_text(&result);
+                let text = match source.is_left_to_server(id) {
+                    true => "Accepted. The session continues when its server runs.".to_owned(),
+                    false => answer_text(&result),
+                };
                 Ok((result, text))
             }
             Action::Cancel { id, reason } => {
@@ -117,8 +160,23 @@ impl Sessions {
                 let result = source.call(id, "interaction.cancel", params).await?;
                 Ok((result, format!("session {id} cancelled")))
             }
+            Action::History { .. } | Action::Diff { .. } => unreachable!("shown before"),
         }
     }
+}
+
+/// Reads the journal of a session, with the traffic about it, if the server shows that.
+async fn history(source: &SessionSource, id: &str) -> anyhow::Result<Value> {
+    let mut history = source.call(id, "interaction.getHistory", json!({})).await?;
+    // Only admins see traffic, and only what was recorded.
+    if let Ok(mut seen) = source.request("admin/traffic", json!({"contains": id})).await {
+        history["traffic"] = seen["exchanges"].take();
+    }
+    Ok(history)
+}
+
+fn timeline(history: &Value) -> anyhow::Result<Timeline> {
+    Timeline::of_history(history).context("the server sent a history that cannot be read")
 }
 
 /// Returns how a session with this server can be resumed.
@@ -156,15 +214,13 @@ fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
         Some(store) => store.parse().ok()?,
         // The file may name another store.
         None if has_file => return None,
-        None => StoreUrl::Redb(DEFAULT.into()),
+        None => StoreUrl::default(),
     };
-    match store {
-        StoreUrl::Redb(path) if is_ours => {
-            let folder = spawn.folder.as_deref().unwrap_or_default();
-            Some(StoreUrl::Redb(Path::new(folder).join(path)))
-        }
-        _ => None,
+    let mut store = Some(store).filter(|store| is_ours && *store != StoreUrl::Memory)?;
+    if let Some(path) = store.path_mut() {
+        *path = Path::new(spawn.folder.as_deref().unwrap_or_default()).join(&*path);
     }
+    Some(store)
 }
 
 fn remote_command(url: &str, tls: &TlsOptions) -> String {
@@ -185,7 +241,8 @@ async fn answer(source: &SessionSource, id: &str, text: &str) -> anyhow::Result<
     }
     let mut result = source.call(id, "interaction.respond", json!({"response": response})).await?;
     // No server advances the sessions of an offline store, so that happens here.
-    while source.is_offline() && result["next"]["pending"] == true {
+    while source.is_offline() && !source.is_left_to_server(id) && result["next"]["pending"] == true
+    {
         let mut polled = source.call(id, "interaction.continue", json!({})).await?;
         result["next"] = polled["next"].take();
     }
@@ -242,6 +299,10 @@ fn state_text(state: &Value) -> String {
         lines.push(format!("  {}  {data}", text(&state["summary"])));
     }
     let metadata = &state["metadata"];
+    if let Some(at) = time(&metadata["wakesAt"]) {
+        let asleep = if state["currentPrompt"].is_null() { "Asleep until" } else { "Timer at" };
+        lines.push(format!("  {asleep} {at}"));
+    }
     if let Some(at) = time(&metadata["expiresAt"]) {
         lines.push(format!("  Expires at {at} unless answered"));
     }
@@ -317,7 +378,8 @@ mod tests {
         for (line, folder, store) in [
             ("/usr/bin/mcp-flow stdio --store redb:/a", None, Some("redb:/a")),
             ("mcp-flow stdio --store=redb:a", Some("/srv"), Some("redb:/srv/a")),
-            ("mcp-flow stdio", None, Some("redb:.mcp-flow/journal.redb")),
+            ("mcp-flow stdio", None, Some("sqlite:.mcp-flow/journal.db")),
+            ("mcp-flow serve --store postgres://a@b/c", None, Some("postgres://a@b/c")),
             ("mcp-flow stdio --config flow.toml", None, None),
             ("mcp-flow stdio --store memory:", None, None),
             ("my-server --store redb:/a", None, None),

@@ -12,7 +12,7 @@ use crate::client::error::explain;
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, sanitize, table};
 
-/// List the skills of a server, or show a file of one, verified
+/// List the skills of a server, or show a verified file of one
 ///
 /// With a URI, the SKILL.md of that skill is shown, or the file at PATH below its directory. Digest,
 /// size and frontmatter are verified against the server's listing first.

@@ -9,12 +9,14 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{ConnectionEnd, Revision, ServerBuilder, VersionPolicy};
+use mcp_flow_gateway::Gateway;
 
 use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
 use crate::log;
 use crate::server::offer::{Exposure, OfferOptions};
-use crate::server::{access, build, workflows};
+use crate::server::tool_files::ToolFiles;
+use crate::server::{access, build, gateway, telemetry, workflows};
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
@@ -59,7 +61,11 @@ impl Stdio {
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
         }
-        let (server, workflows) = match self.builder(&file) {
+        let gateway = match self.profile {
+            Profile::Standard => gateway::open(&self.offer, &file)?,
+            Profile::Workflowlookup => None,
+        };
+        let (server, workflows, tools) = match self.builder(&file, gateway.as_ref()) {
             Ok(served) => served,
             Err(error) if self.profile == Profile::Workflowlookup => {
                 return workflows::answer_with_startup_error(&error);
@@ -67,12 +73,25 @@ impl Stdio {
             Err(error) => return Err(error),
         };
         let permissions = self.config.as_ref().map(|_| access::permissions(&file));
-        let (server, audit) = build::configure(server, &file, permissions.as_ref())?;
+        let telemetry = telemetry::start(&file.telemetry);
+        let (server, audit) =
+            build::configure(server, &file, permissions.as_ref(), telemetry.as_ref())?;
+        let server = match &gateway {
+            Some(gateway) => gateway.add_to(server),
+            None => server,
+        };
         let server = server.build()?;
+        if let Some(gateway) = &gateway {
+            gateway.attach(&server);
+        }
         let _watching = workflows::watch_files(&workflows, &server);
+        let _following = tools.as_ref().map(|tools| tools.attach(&server));
         let ended = mcp_flow::stdio::run_as(&server, principal).context("stdio");
         if let Some(audit) = audit {
             audit.close();
+        }
+        if let Some(telemetry) = telemetry {
+            telemetry.stop();
         }
         Ok(match ended? {
             ConnectionEnd::Drained | ConnectionEnd::Exit { after_shutdown: true } => {
@@ -82,7 +101,11 @@ impl Stdio {
         })
     }
 
-    fn builder(&self, file: &File) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+    fn builder(
+        &self,
+        file: &File,
+        gateway: Option<&Gateway>,
+    ) -> anyhow::Result<(ServerBuilder, LookupTools, Option<ToolFiles>)> {
         let strict = self.profile == Profile::Workflowlookup;
         if strict && self.offer.minimum_version.is_some() {
             let conflict = "the workflowlookup profile supports only revision 2024-11-05; remove \
@@ -93,17 +116,17 @@ impl Stdio {
             let limits = file.limits.limits(file.serve.drain_seconds, false);
             self.offer.limits(limits, in_order)
         };
-        let (server, workflows) = match self.profile {
+        Ok(match self.profile {
             Profile::Standard => {
-                let offered = self.offer.server(limits(self.ordered), Exposure::SingleClient)?;
-                (offered.server, offered.workflows)
+                let limits = limits(self.ordered);
+                let offered = self.offer.server(limits, Exposure::SingleClient, gateway)?;
+                (offered.server, offered.workflows, offered.tools)
             }
             Profile::Workflowlookup => {
                 let (server, workflows) = self.offer.lookup_server(limits(true))?;
-                (server.versions(VersionPolicy::Only(Revision::V2024_11_05)), workflows)
+                (server.versions(VersionPolicy::Only(Revision::V2024_11_05)), workflows, None)
             }
-        };
-        Ok((server, workflows))
+        })
     }
 }
 
@@ -140,7 +163,7 @@ mod tests {
             else {
                 panic!("{arguments:?} is not parsed as stdio")
             };
-            let (server, _) = stdio.builder(&File::default()).unwrap();
+            let (server, ..) = stdio.builder(&File::default(), None).unwrap();
             assert_eq!(server.build().unwrap().content_form(), form);
         }
     }

@@ -6,6 +6,9 @@ mod run;
 mod runs;
 mod validate;
 
+pub(crate) use new::create_file;
+pub(crate) use validate::report;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -23,6 +23,8 @@ pub(crate) struct IdentitySection {
     /// Authorization servers whose access tokens (JWT) are accepted, by a name of your choice.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) issuers: BTreeMap<String, IssuerEntry>,
+    /// Tokens that are bound to a key of the client (DPoP).
+    pub(crate) dpop: DpopSection,
     /// Principals to reject whatever their token; their open connections are closed.
     pub(crate) denied: Vec<String>,
 }
@@ -88,6 +90,35 @@ pub(crate) struct IssuerEntry {
     pub(crate) refresh_seconds: u64,
 }
 
+/// Rules for proofs of possession (DPoP, RFC 9449). A token that its issuer has bound to a key is
+/// accepted only with a proof by that key.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DpopSection {
+    /// True to accept tokens of issuers only if they are bound to a key.
+    pub(crate) required: bool,
+    /// True to require a nonce of this server in each proof, so that none can be prepared in advance.
+    pub(crate) nonce: bool,
+    /// Accepted signature algorithms of proofs.
+    pub(crate) algorithms: Vec<Algorithm>,
+    /// Seconds for which a proof is accepted.
+    #[schemars(range(min = 5, max = 600))]
+    pub(crate) max_age_seconds: u64,
+}
+
+impl Default for DpopSection {
+    fn default() -> Self {
+        let algorithms = vec![
+            Algorithm::ES256,
+            Algorithm::ES384,
+            Algorithm::EdDSA,
+            Algorithm::RS256,
+            Algorithm::PS256,
+        ];
+        Self { required: false, nonce: false, algorithms, max_age_seconds: 120 }
+    }
+}
+
 /// Signature algorithm. Shared secrets (HS256) are not supported: a verifier could forge tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub(crate) enum Algorithm {
@@ -119,6 +150,15 @@ impl IdentitySection {
                 let problem = format!("identity.tokens, {:?}: {problem}", token.name);
                 problems.add(&["identity", "tokens", &index.to_string()], problem);
             }
+        }
+        if self.dpop.algorithms.is_empty() {
+            problems
+                .add(&["identity", "dpop", "algorithms"], "set at least one algorithm".to_owned());
+        }
+        if (self.dpop.required || self.dpop.nonce) && self.issuers.is_empty() {
+            let problem = "identity.dpop is about the tokens of issuers; configure one in \
+                           [identity.issuers.NAME]";
+            problems.add(&["identity", "dpop"], problem.to_owned());
         }
         for (name, issuer) in &self.issuers {
             if let Err(problem) = issuer.check(name) {

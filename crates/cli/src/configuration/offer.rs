@@ -17,9 +17,11 @@ pub(crate) struct OfferSection {
     pub(crate) roots: Vec<PathBuf>,
     /// Directories of skills, with one subdirectory and `SKILL.md` each.
     pub(crate) skills: Vec<PathBuf>,
+    /// Directories of tool files, or single files.
+    pub(crate) tools: Vec<PathBuf>,
     /// Directories of workflow files besides the default ones; later ones take precedence.
     pub(crate) workflows: Vec<PathBuf>,
-    /// Session store: `redb:PATH`, or `memory:` to lose sessions on exit.
+    /// Session store: `sqlite:PATH`, `postgres://USER@HOST/DB`, `redb:PATH` or `memory:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub(crate) store: Option<StoreUrl>,
@@ -51,6 +53,7 @@ impl Default for OfferSection {
         Self {
             roots: Vec::new(),
             skills: Vec::new(),
+            tools: Vec::new(),
             workflows: Vec::new(),
             store: None,
             stateless: false,
@@ -75,12 +78,9 @@ impl OfferSection {
     }
 
     pub(super) fn resolve(&mut self, folder: &Path) {
-        let store = match &mut self.store {
-            Some(StoreUrl::Redb(path)) => Some(path),
-            _ => None,
-        };
-        let paths =
-            self.roots.iter_mut().chain(&mut self.skills).chain(&mut self.workflows).chain(store);
+        let store = self.store.as_mut().and_then(StoreUrl::path_mut);
+        let directories = [&mut self.roots, &mut self.skills, &mut self.tools, &mut self.workflows];
+        let paths = directories.into_iter().flatten().chain(store);
         paths.for_each(|path| resolve_path(path, folder));
     }
 }

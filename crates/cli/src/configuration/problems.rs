@@ -35,7 +35,7 @@ impl<'a> Problems<'a> {
             return (File::default(), problems);
         }
         let mut rest = table;
-        while problems.found.len() < MOST {
+        while problems.found.len() < MAX_COUNT {
             let document = Spanned::new(whole.span(), rest.clone());
             let error = match File::deserialize(Deserializer::from(document)) {
                 Ok(file) => return (file, problems),
@@ -181,8 +181,27 @@ fn explain(message: &str) -> String {
     let prefixes = ["invalid type: ", "invalid value: ", "unknown variant "];
     let rest = prefixes.into_iter().find_map(|prefix| message.strip_prefix(prefix));
     match rest.and_then(|rest| rest.split_once(", expected ")) {
-        Some((found, expected)) => format!("expected {expected}, found {found}"),
+        Some((found, expected)) => {
+            format!("expected {}, found {}", plain_type(expected), plain_type(found))
+        }
+        None if message == "invalid socket address syntax" => {
+            "expected an address with a port, for example 127.0.0.1:4433".to_owned()
+        }
         None => message.to_owned(),
+    }
+}
+
+/// Replaces the name that a deserializer has for a type by one that authors of files know.
+fn plain_type(name: &str) -> &str {
+    match name {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a map" | "map" => "a table",
+        "a sequence" | "sequence" => "a list",
+        struct_name if struct_name.starts_with("struct ") => "a table",
+        other => other,
     }
 }
 
@@ -202,7 +221,7 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
 }
 
 /// Returns line and column of an offset, both counted from one.
-fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
+pub(super) fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
@@ -229,4 +248,4 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 const SIMILAR: f64 = 0.8;
 
 /// Limit on collected problems.
-const MOST: usize = 100;
+const MAX_COUNT: usize = 100;

@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use mcp_flow::http::{BadServerCard, ServerCard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Problems, resolve_path};
+use crate::exit::{Exit, Failure};
+use crate::server::cluster::parse_node_url;
 
 /// Addresses, TLS, hosts and origins of `mcp-flow serve`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -29,6 +32,13 @@ pub(crate) struct ServeSection {
     /// Public URL of the server, for download links behind a proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public_url: Option<String>,
+    /// URL at which other nodes with the same session store reach this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node_url: Option<String>,
+    /// Server card (experimental): describes the server to clients that have not connected yet, at
+    /// `/mcp/server-card`. Needs `public_url`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_card: Option<CardEntry>,
     /// Serve the web console at `/`.
     pub(crate) console: bool,
     /// Serve WebTransport on the UDP port.
@@ -54,6 +64,8 @@ impl Default for ServeSection {
             hosts: Vec::new(),
             allow_origins: Vec::new(),
             public_url: None,
+            node_url: None,
+            server_card: None,
             console: true,
             webtransport: true,
             tcp: None,
@@ -70,9 +82,19 @@ impl ServeSection {
             let problem = "set both serve.tls_certificate and serve.tls_key";
             problems.add(&["serve", given], problem);
         }
-        if self.drain_seconds > LONGEST_DRAIN {
-            let problem = format!("serve.drain_seconds must be at most {LONGEST_DRAIN}");
+        if self.drain_seconds > MAX_DRAIN_SECONDS {
+            let problem = format!("serve.drain_seconds must be at most {MAX_DRAIN_SECONDS}");
             problems.add(&["serve", "drain_seconds"], problem);
+        }
+        if let Some(url) = &self.node_url
+            && let Err(problem) = parse_node_url(url)
+        {
+            problems.add(&["serve", "node_url"], format!("serve.node_url: {problem}"));
+        }
+        if let Some(card) = &self.server_card
+            && let Err(problem) = card.card()
+        {
+            problems.add(&["serve", "server_card"], format!("serve.server_card: {problem}"));
         }
         for (index, text) in self.allow_origins.iter().enumerate() {
             if let Err(problem) = origin(text) {
@@ -87,10 +109,44 @@ impl ServeSection {
         paths.into_iter().flatten().for_each(|path| resolve_path(path, folder));
     }
 
+    /// Returns the server card to serve, if there is one.
+    pub(crate) fn card(&self) -> anyhow::Result<Option<ServerCard>> {
+        let Some(entry) = &self.server_card else { return Ok(None) };
+        if self.public_url.is_none() {
+            let problem = "serve.server_card needs the URL that clients use: set serve.public_url \
+                           or --public-url";
+            return Err(Failure::new(Exit::Usage, problem.to_owned()).into());
+        }
+        Ok(Some(entry.card()?))
+    }
+
     /// Returns the addresses that other machines may reach.
     pub(crate) fn public_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let all = [Some(self.listen), self.tcp].into_iter().flatten();
         all.filter(|address| !address.ip().is_loopback())
+    }
+}
+
+/// Server card.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CardEntry {
+    /// Name of the server in reverse-DNS notation, for example `com.example/flow`.
+    name: String,
+    /// Description, at most 100 characters.
+    description: String,
+    /// Display name, at most 100 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+}
+
+impl CardEntry {
+    pub(crate) fn card(&self) -> Result<ServerCard, BadServerCard> {
+        let card = ServerCard::new(&self.name, &self.description)?;
+        match &self.title {
+            Some(title) => card.title(title),
+            None => Ok(card),
+        }
     }
 }
 
@@ -109,7 +165,7 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-const LONGEST_DRAIN: u64 = 86_400;
+const MAX_DRAIN_SECONDS: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {

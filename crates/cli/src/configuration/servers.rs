@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{File, json_problem};
+use super::{File, OAuthSection, json_problem};
 use crate::client::approval::{ApprovalPolicies, ModelEntry};
+use crate::client::suggestion::did_you_mean;
 use crate::client::target::{Address, Spawn, Target, is_address};
 use crate::exit::{Exit, Failure};
 
@@ -26,7 +27,7 @@ pub(crate) struct ClientConfiguration {
 
 /// Server by its address, or by the command that starts it. `${NAME}` in any value is replaced by an
 /// environment variable.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ServerEntry {
     /// Address of the server.
@@ -44,8 +45,117 @@ pub(crate) struct ServerEntry {
     /// Working directory of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     cwd: Option<String>,
+    /// OAuth client of this server: the way it obtains tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oauth: Option<OAuthSection>,
     /// Approval policies for this server; missing ones are those for all servers.
     policies: ApprovalPolicies,
+    /// True if `serve` and `stdio` serve its tools, prompts and resources.
+    pub(crate) gateway: bool,
+    /// Callers that share a connection or process, if it is served.
+    pub(crate) isolation: IsolationStyle,
+    /// Limit on processes for callers that are asked at the same time, if it is served.
+    pub(crate) instances: usize,
+    /// Seconds without use after which it is stopped, if it is served.
+    pub(crate) idle_seconds: u64,
+    /// Seconds to wait for a response without progress, if it is served.
+    pub(crate) timeout_seconds: u64,
+    /// Seconds to wait until it has started, if it is served.
+    pub(crate) connect_seconds: u64,
+    /// Seconds to wait for the answer to its questions while a call waits, and for approval of a call.
+    pub(crate) answer_seconds: u64,
+    /// Longest message of it that is accepted, in bytes: the limit on its results.
+    pub(crate) result_bytes: usize,
+    /// OAuth account that is used for it: none, or the one that `mcp-flow login` stored.
+    pub(crate) auth: AuthStyle,
+    /// Tools that are served, by name with or without prefix; `*` matches any characters, and a
+    /// leading `!` excludes.
+    pub(crate) expose: Vec<String>,
+    /// Names of its tools behind the gateway, by its own names.
+    pub(crate) rename: BTreeMap<String, String>,
+    /// Tools whose calls a person approves, like `expose`; `unless-read-only` for all that do not
+    /// only read, as its annotations say.
+    pub(crate) approve: OneOrMore,
+    /// True if its annotations are trusted to say which tools only read.
+    pub(crate) trust_annotations: bool,
+    /// Tools whose calls may be sent again after a crash, like `expose`.
+    pub(crate) rerun: Vec<String>,
+    /// False to serve changed definitions of tools without approval.
+    pub(crate) pins: bool,
+}
+
+/// OAuth account that a served server is used with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuthStyle {
+    /// Only its `headers`.
+    #[default]
+    None,
+    /// The account of `mcp-flow login`, for all callers.
+    Shared,
+}
+
+/// One text, or a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub(crate) fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl Default for OneOrMore {
+    fn default() -> Self {
+        Self::More(Vec::new())
+    }
+}
+
+/// Callers that share a connection to a served server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IsolationStyle {
+    #[default]
+    Shared,
+    Session,
+    Principal,
+}
+
+impl Default for ServerEntry {
+    fn default() -> Self {
+        Self {
+            url: None,
+            headers: BTreeMap::new(),
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            oauth: None,
+            policies: ApprovalPolicies::default(),
+            gateway: false,
+            isolation: IsolationStyle::default(),
+            instances: 4,
+            idle_seconds: 300,
+            timeout_seconds: 300,
+            connect_seconds: 30,
+            answer_seconds: 600,
+            result_bytes: 16 << 20,
+            auth: AuthStyle::default(),
+            expose: vec!["*".to_owned()],
+            rename: BTreeMap::new(),
+            approve: OneOrMore::default(),
+            trust_annotations: false,
+            rerun: Vec::new(),
+            pins: true,
+        }
+    }
 }
 
 /// Owner of a file. Only the user's own file sets policies and models: a downloaded project must not
@@ -87,6 +197,7 @@ impl ClientConfiguration {
             Failure::new(Exit::Usage, message)
         })?;
         for (name, mut entry) in servers {
+            entry.resolve(file.parent().unwrap_or(Path::new("")));
             if owner == Owner::Project {
                 entry.policies = ApprovalPolicies::default();
             }
@@ -105,6 +216,11 @@ impl ClientConfiguration {
         own.cloned().unwrap_or_default().or(&self.policies)
     }
 
+    /// Returns the file that defines a server.
+    pub(crate) fn file_of(&self, name: &str) -> Option<&Path> {
+        self.servers.get(name).map(|(_, file)| file.as_path())
+    }
+
     /// Finds a server by its name.
     pub(crate) fn find(&self, name: &str) -> anyhow::Result<Target> {
         let Some((entry, file)) = self.servers.get(name) else {
@@ -115,9 +231,9 @@ impl ClientConfiguration {
                 false => format!("the servers there are {}", names.join(", ")),
             };
             let message = format!(
-                "no server named {name:?} in {}; {names}. An address starts with http://, https://, \
-                 ws:// or wss://",
-                files.join(" and ")
+                "no server named {name:?} in {}; {names}. {}",
+                files.join(" and "),
+                self.hint(name)
             );
             return Err(Failure::new(Exit::Usage, message).into());
         };
@@ -125,6 +241,18 @@ impl ClientConfiguration {
             let message = format!("server {name:?} in {}: {problem}", file.display());
             Failure::new(Exit::Usage, message).into()
         })
+    }
+
+    /// Suggests the server that was meant: an address without its scheme, or a name like it.
+    fn hint(&self, name: &str) -> String {
+        let is_port = |text: &str| text.trim_end_matches('/').parse::<u16>().is_ok();
+        let (host, rest) = name.split_once(':').unwrap_or((name, ""));
+        let (port, _) = rest.split_once('/').unwrap_or((rest, ""));
+        if !host.is_empty() && is_port(port) {
+            return format!("Did you mean http://{name}?");
+        }
+        let otherwise = "An address starts with http://, https://, ws:// or wss://";
+        did_you_mean(name, self.servers.keys().map(String::as_str), otherwise)
     }
 }
 
@@ -135,7 +263,16 @@ impl ServerEntry {
         values.for_each(|value| "(hidden)".clone_into(value));
     }
 
-    fn target(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, String> {
+    /// Makes paths relative to the folder of the file absolute.
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        self.oauth.iter_mut().for_each(|oauth| oauth.resolve(folder));
+    }
+
+    /// The address or command, with environment variables filled in.
+    pub(crate) fn target(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Target, String> {
         let expand = |text: &String| expand_variables(text, &variable);
         let all = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
             map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect()
@@ -146,7 +283,8 @@ impl ServerEntry {
                 if !is_address(&url) {
                     return Err(format!("{url} is not a server address"));
                 }
-                Ok(Target::Address(Address { url, headers: all(&self.headers)? }))
+                let (headers, oauth) = (all(&self.headers)?, self.oauth.clone().map(Box::new));
+                Ok(Target::Address(Address { url, headers, oauth }))
             }
             (None, Some(command)) => {
                 let arguments: Result<Vec<_>, _> = self.args.iter().map(expand).collect();
@@ -189,7 +327,7 @@ fn parse(text: &str) -> Result<File, String> {
 }
 
 /// Keys of a server that are read from the file of another host.
-const KNOWN: [&str; 6] = ["url", "headers", "command", "args", "env", "cwd"];
+pub(super) const KNOWN: [&str; 6] = ["url", "headers", "command", "args", "env", "cwd"];
 
 /// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` by environment variables.
 fn expand_variables(
@@ -245,7 +383,7 @@ mod tests {
         });
         let address = |url: &str| {
             let headers = BTreeMap::from([("X-Key".to_owned(), "secret".to_owned())]);
-            Target::Address(Address { url: url.to_owned(), headers })
+            Target::Address(Address { url: url.to_owned(), headers, oauth: None })
         };
         for (file, expected) in [
             (

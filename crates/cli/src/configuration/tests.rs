@@ -95,6 +95,14 @@ issuer = 7
     for (found, (position, problem)) in problems.iter().zip(expected) {
         assert!(found.starts_with(position) && found.contains(problem), "{found}");
     }
+    for (text, problem) in [
+        ("limits = true", "expected a table, found boolean `true`"),
+        ("[limits]\nframe_bytes = -1", "expected a whole number from 0, found integer `-1`"),
+        ("[serve]\nlisten = \"here\"", "expected an address with a port"),
+    ] {
+        let found = File::parse(text).unwrap_err();
+        assert!(found.contains(problem), "{found}");
+    }
     let broken = File::parse("[serve]\nlisten = \nconsole = yes\n").unwrap_err();
     assert!(broken.lines().count() > 1, "{broken}");
 }

@@ -6,11 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use mcp_flow::client::Trust;
-use mcp_flow::identity::{self, IssuerSettings, KeySource, TokenVerifier, VerifierSettings};
+use mcp_flow::identity::{
+    self, DpopSettings, IssuerSettings, KeySource, TokenVerifier, VerifierSettings,
+};
 use mcp_flow::permissions::{AccessRule, Names};
 use mcp_flow::{Permissions, Principal, StaticTokens, TokenHash};
 
-use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, Problems, TokenEntry};
+use crate::configuration::{
+    Algorithm, DpopSection, File, IssuerEntry, PermissionRule, Problems, TokenEntry,
+};
 use crate::exit::{Exit, Failure};
 
 /// Creates the token verifier; none if authentication is not configured.
@@ -40,6 +44,7 @@ pub(crate) fn identity_settings(file: &File) -> anyhow::Result<VerifierSettings>
         issuers: issuers.collect(),
         denied: Names::new(&identity.denied),
         scopes: scopes.collect(),
+        dpop: dpop(&identity.dpop),
     })
 }
 
@@ -80,7 +85,7 @@ fn hash(entry: &TokenEntry) -> Result<TokenHash, String> {
         (None, None) => return Err("set sha256, token_file or token_env".to_owned()),
     };
     let token = token.trim();
-    if token.len() < mcp_flow::identity::SHORTEST_TOKEN {
+    if token.len() < mcp_flow::identity::MIN_TOKEN_LENGTH {
         return Err("a token must have at least 16 characters".to_owned());
     }
     Ok(TokenHash::of(token))
@@ -115,6 +120,15 @@ fn issuer(name: &str, entry: &IssuerEntry) -> IssuerSettings {
     }
 }
 
+fn dpop(section: &DpopSection) -> DpopSettings {
+    DpopSettings {
+        is_required: section.required,
+        requires_nonce: section.nonce,
+        algorithms: section.algorithms.iter().copied().map(algorithm).collect(),
+        max_age: Duration::from_secs(section.max_age_seconds.clamp(5, 600)),
+    }
+}
+
 fn algorithm(algorithm: Algorithm) -> identity::Algorithm {
     match algorithm {
         Algorithm::RS256 => identity::Algorithm::RS256,
@@ -146,6 +160,13 @@ pub(crate) fn principal_from_environment(file: &File) -> anyhow::Result<Principa
     let verdict = runtime.block_on(async {
         use mcp_flow::Verifier as _;
         verifier.verify(token.trim()).result().await
+    });
+    // A pipe carries no proofs.
+    let verdict = verdict.map_err(|refused| refused.to_string()).and_then(|principal| {
+        match principal.bound_key() {
+            Some(_) => Err("The token is bound to a key, which cannot be proven here.".to_owned()),
+            None => Ok(principal),
+        }
     });
     Ok(verdict.unwrap_or_else(|refused| {
         tracing::error!(%refused, "authentication failed: the token in {TOKEN} is invalid");

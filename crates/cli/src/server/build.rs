@@ -3,16 +3,19 @@
 use mcp_flow::observability::CallLog;
 use mcp_flow::observability::audit::Audit;
 use mcp_flow::{Permissions, ServerBuilder};
+use mcp_flow_otlp::Telemetry;
 
 use crate::configuration::File;
 
-/// Adds permissions, message signing, call logging and the audit log that a file configures.
+/// Adds permissions, message signing, call logging, telemetry and the audit log that a file
+/// configures.
 ///
 /// Returns the audit log as well, to be closed when the server has stopped.
 pub(crate) fn configure(
     server: ServerBuilder,
     file: &File,
     permissions: Option<&Permissions>,
+    telemetry: Option<&Telemetry>,
 ) -> anyhow::Result<(ServerBuilder, Option<Audit>)> {
     let server = match permissions {
         Some(permissions) => server.permissions(permissions.clone()),
@@ -24,6 +27,10 @@ pub(crate) fn configure(
     };
     let audit = file.audit.open()?;
     let server = server.observer(CallLog);
+    let server = match telemetry {
+        Some(telemetry) => telemetry.add_to(server),
+        None => server,
+    };
     let server = match &audit {
         Some(audit) => server.observer(audit.clone()),
         None => server,

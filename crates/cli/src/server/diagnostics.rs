@@ -8,7 +8,7 @@ use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use ledger::ledger;
+pub(crate) use ledger::{append_tool, ledger};
 
 /// Creates the tools `echo`, `sleep`, `fail` and `panic`.
 pub(crate) fn tools() -> Result<Vec<Tool>, BadTool> {
@@ -29,7 +29,7 @@ fn echo(
 async fn sleep(
     context: &Context,
     /// Milliseconds to wait
-    #[param(range = 0..=LONGEST_SLEEP_MS)]
+    #[param(range = 0..=MAX_SLEEP_MS)]
     ms: u64,
 ) -> String {
     let start = Instant::now();
@@ -64,4 +64,4 @@ fn milliseconds(duration: Duration) -> f64 {
 }
 
 const PROGRESS_STEP: Duration = Duration::from_millis(50);
-const LONGEST_SLEEP_MS: u64 = 24 * 60 * 60 * 1000;
+const MAX_SLEEP_MS: u64 = 24 * 60 * 60 * 1000;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use mcp_flow::engine::{self, Rate};
 use mcp_flow::files::{Roots, ServeFiles};
+use mcp_flow::seal::KeyRing;
 use mcp_flow::session::Store;
+use mcp_flow::session::store::NodeInfo;
 use mcp_flow::skills::{ServeSkills, Skills};
 use mcp_flow::workflow::{DefinitionForm, LookupTools, SERVER_VERSION};
 use mcp_flow::{
@@ -15,12 +17,14 @@ use mcp_flow::{
     VersionPolicy,
 };
 use mcp_flow_examples::read_file::Files;
+use mcp_flow_gateway::Gateway;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{OfferSection, SessionsSection};
 use crate::server::diagnostics;
 use crate::server::store::{OpenedStore, StoreUrl};
+use crate::server::tool_files::{self, ToolFiles};
 use crate::server::workflows::WorkflowOptions;
 
 /// Options of `serve` and `stdio` for what they offer.
@@ -47,15 +51,28 @@ pub(crate) struct OfferOptions {
     #[arg(long = "skills", value_name = "DIR", help_heading = "Content")]
     skills: Vec<PathBuf>,
 
+    /// Serve the tools that the files in this directory declare; may be repeated
+    ///
+    /// A single file works as well. Changes take effect on save. `mcp-flow tool check` validates
+    /// files.
+    #[arg(long = "tools", value_name = "DIR", help_heading = "Content")]
+    tools: Vec<PathBuf>,
+
+    /// Serve the MCP servers that this file lists under `mcpServers`, the format of other MCP hosts
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub(crate) gateway: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) workflows: WorkflowOptions,
 
-    /// Session store: redb:PATH, or memory: to lose sessions on exit
-    /// [default: redb:.mcp-flow/journal.redb]
+    /// Session store: sqlite:PATH, postgres://USER@HOST/DB, or memory: to lose sessions on exit
+    /// [default: sqlite:.mcp-flow/journal.db]
     ///
-    /// If the store cannot be opened, `serve` does not start. `stdio` warns and keeps sessions in
-    /// memory if another process uses the default store or its directory is not writable. The keys
-    /// that encrypt the store are in a file next to it.
+    /// Any number of processes share a SQLite file, and any number of machines a PostgreSQL database
+    /// (docs/cluster.md); redb:PATH is a file of one process. If the store cannot be opened, `serve`
+    /// does not start. `stdio` warns and keeps sessions in memory if the directory of the default
+    /// store is not writable. The keys that encrypt the store are in MCP_FLOW_STORE_KEY, or in a file
+    /// next to it.
     #[arg(long, value_name = "URL", help_heading = "Sessions")]
     store: Option<StoreUrl>,
 
@@ -101,7 +118,7 @@ pub(crate) struct OfferOptions {
 
     /// With --diagnostics: add the flow ledger, which asks for entries and appends them to FILE
     ///
-    /// Without FILE it only asks.
+    /// Without FILE it only asks. The tool ledger.append appends entries of other flows.
     #[arg(long, value_name = "FILE", requires = "diagnostics", num_args = 0..=1)]
     #[arg(require_equals = true, help_heading = "Content")]
     ledger: Option<Option<PathBuf>>,
@@ -140,6 +157,7 @@ impl OfferOptions {
         self.times = times;
         self.roots.extend(file.roots);
         self.skills.extend(file.skills);
+        self.tools.extend(file.tools);
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
         self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
@@ -164,6 +182,11 @@ impl OfferOptions {
         self
     }
 
+    /// The session store that the options name.
+    pub(crate) fn store(&self) -> Option<&StoreUrl> {
+        self.store.as_ref()
+    }
+
     /// Applies the options to the limits of a configuration file.
     pub(crate) fn limits(&self, file: Limits, in_order: bool) -> Limits {
         let mut limits = file;
@@ -176,17 +199,19 @@ impl OfferOptions {
         limits
     }
 
-    /// Creates a server with everything it offers.
+    /// Creates a server with everything it offers. The flow of the gateway has its sessions in the
+    /// same store.
     pub(crate) fn server(
         &self,
         limits: Limits,
         exposure: Exposure,
+        gateway: Option<&Gateway>,
     ) -> anyhow::Result<OfferedServer> {
         let workflows = self.workflows.tools(DefinitionForm::Standard)?;
         let server = self.workflows.add_direct_methods(workflows.add_to(self.builder(limits)?));
         let server = server.skills(self.skills(&workflows)?);
         let server = server.versions(VersionPolicy::Negotiate { minimum: self.minimum_version });
-        self.add_flows(server, workflows, exposure)
+        self.add_flows(server, workflows, exposure, gateway)
     }
 
     /// Creates a server of the workflowlookup profile, with its tools only (WFL-017).
@@ -251,6 +276,7 @@ impl OfferOptions {
         server: ServerBuilder,
         workflows: LookupTools,
         exposure: Exposure,
+        gateway: Option<&Gateway>,
     ) -> anyhow::Result<OfferedServer> {
         let rate = self
             .answers_per_second
@@ -266,13 +292,32 @@ impl OfferOptions {
         if !self.no_examples {
             flows = flows.flows(mcp_flow_examples::flows());
         }
+        let library = tool_files::open(&self.tools)?;
+        let server = match &library {
+            Some(_) => server.resources(mcp_flow_declarative::schema_resource()),
+            None => server,
+        };
+        let server = match &self.ledger {
+            Some(Some(path)) => server.tools(diagnostics::append_tool(path.clone())),
+            _ => server,
+        };
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
         if self.no_interaction {
-            let server = flows.disabled().build().add_to(server);
+            let flows = flows.disabled().build();
+            let server = flows.add_to(server);
             let (sessions, store) = (None, "none".to_owned());
-            return Ok(OfferedServer { server, sessions, durable_store: None, store, workflows });
+            let tools = library.map(|library| ToolFiles { library, flows });
+            return Ok(OfferedServer {
+                server,
+                sessions,
+                durable_store: None,
+                store,
+                keys: None,
+                workflows,
+                tools,
+            });
         }
         let OpenedStore { store, keys, guard, is_durable, location } =
             match self.stateless && !self.replay_guard {
@@ -292,13 +337,34 @@ impl OfferOptions {
             exposure.confirmation_instructions(&location),
         );
         let run = runs.flow();
-        let flows = flows.engine(move |engine| engine.flow(run)).build();
-        let server = flows.add_to(server).sealing_keys(keys);
+        let recorded = library.clone();
+        let calls = gateway.map(Gateway::flow);
+        let flows = flows.engine(move |engine| {
+            let engine = engine.flow(run).node(node_info());
+            let engine = match calls {
+                Some(calls) => engine.flow(calls),
+                None => engine,
+            };
+            match recorded {
+                Some(library) => engine
+                    .recorded_flows(move |name, events| library.recorded_definition(name, events)),
+                None => engine,
+            }
+        });
+        let flows = flows.build();
+        if let Some(gateway) = gateway
+            && !self.stateless
+        {
+            gateway.keep_questions_in(flows.engine());
+        }
+        let server = flows.add_to(server).sealing_keys(keys.clone());
         // Runs need a journal, which a stateless server does not have.
         let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
+        let tools = library.map(|library| ToolFiles { library, flows: flows.clone() });
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { location };
-        Ok(OfferedServer { server, sessions, durable_store, store, workflows })
+        let keys = Some(keys);
+        Ok(OfferedServer { server, sessions, durable_store, store, keys, workflows, tools })
     }
 }
 
@@ -315,7 +381,8 @@ impl Exposure {
     /// Returns how a person confirms a step that the client cannot ask about: instructions for the
     /// agent, and for the person. The agent does not learn the command, which it could run itself.
     fn confirmation_instructions(self, location: &str) -> [String; 2] {
-        match (self, location.strip_prefix("redb:")) {
+        let is_file = location.starts_with("redb:") || location.starts_with("sqlite:");
+        match (self, location.split_once(':').filter(|_| is_file)) {
             (Self::Network, _) => [
                 "Ask the user to confirm run `{run}` in this server's console, or on the command \
                  line, as the server's log says. Only a person may do so."
@@ -324,28 +391,33 @@ impl Exposure {
                  is this server's, or in its console"
                     .to_owned(),
             ],
-            // The server locks the file while it runs.
-            (Self::SingleClient, Some(path)) => {
+            (Self::SingleClient, Some((kind, path))) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+                let command = format!(
+                    "`mcp-flow sessions answer {{run}} true --store {kind}:{}` (or false)",
+                    path.display()
+                );
                 [
                     "This client cannot ask the user. Ask them to confirm run `{run}` on the \
                      machine of this server, as its log on standard error says, or to use a client \
                      that supports elicitation. Only a person may do so."
                         .to_owned(),
-                    format!(
-                        "End this server, confirm with `mcp-flow sessions answer {{run}} true \
-                         --store redb:{}` (or false), and start it again",
-                        path.display()
-                    ),
+                    match kind {
+                        // The server locks the file while it runs.
+                        "redb" => {
+                            format!("End this server, confirm with {command}, and start it again")
+                        }
+                        _ => format!("Confirm with {command}"),
+                    },
                 ]
             }
             (Self::SingleClient, None) => [
                 "This client cannot ask the user, and the run is kept in memory only, so it cannot \
-                 be confirmed elsewhere. Ask the user to start this server with `--store redb:PATH`, \
+                 be confirmed elsewhere. Ask the user to start this server with `--store sqlite:PATH`, \
                  or to use a client that supports elicitation, and start the run again."
                     .to_owned(),
                 "It cannot be confirmed, because it is kept in memory only: start this server with \
-                 `--store redb:PATH`, or use a client that supports elicitation"
+                 `--store sqlite:PATH`, or use a client that supports elicitation"
                     .to_owned(),
             ],
         }
@@ -362,7 +434,18 @@ pub(crate) struct OfferedServer {
     pub(crate) durable_store: Option<Arc<dyn Store>>,
     /// Location of the sessions, for people.
     pub(crate) store: String,
+    /// Keys of the sessions, which nodes with the same store share.
+    pub(crate) keys: Option<KeyRing>,
     pub(crate) workflows: LookupTools,
+    /// Tools of files.
+    pub(crate) tools: Option<ToolFiles>,
+}
+
+/// Describes this process to other nodes that share its store.
+fn node_info() -> NodeInfo {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = format!("{}:{}", host.trim(), std::process::id());
+    NodeInfo { name, url: None, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 /// Default rate limit for answers on a public address. No person answers faster.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use mcp_flow::identity::TokenVerifier;
 use mcp_flow::observability::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
+use mcp_flow_gateway::{Gateway, UpstreamSettings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::log;
-use crate::server::access;
+use crate::server::{access, gateway};
 
 /// Listens for SIGHUP, which would end the process otherwise. To be called before the server is
 /// announced, since SIGHUP may be sent from then on.
@@ -35,6 +36,8 @@ pub(crate) struct Reloader {
     pub(crate) permissions: Option<Permissions>,
     pub(crate) audit: Option<Audit>,
     pub(crate) server: Server,
+    pub(crate) gateway: Option<Gateway>,
+    pub(crate) gateway_file: Option<PathBuf>,
 }
 
 impl Reloader {
@@ -45,7 +48,11 @@ impl Reloader {
             if let Some(audit) = &self.audit {
                 audit.reopen();
             }
-            match self.reload() {
+            let reloaded = match self.reload() {
+                Ok(upstreams) => self.replace_upstreams(upstreams).await,
+                Err(error) => Err(error),
+            };
+            match reloaded {
                 Ok(()) => tracing::info!("configuration reloaded"),
                 Err(error) => {
                     tracing::error!("configuration not reloaded: {error:#}");
@@ -54,10 +61,31 @@ impl Reloader {
         }
     }
 
-    fn reload(&self) -> anyhow::Result<()> {
+    /// Replaces the servers behind this one that have changed.
+    async fn replace_upstreams(
+        &self,
+        (upstreams, search_above): (Vec<UpstreamSettings>, usize),
+    ) -> anyhow::Result<()> {
+        match &self.gateway {
+            Some(gateway) => {
+                gateway.replace(upstreams).await?;
+                gateway.search_above(search_above);
+            }
+            None if upstreams.is_empty() => {}
+            None => {
+                tracing::warn!("servers to serve were added; restart the server to serve them");
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the configuration, and returns the servers to serve behind this one, and the number of
+    /// their tools that are listed.
+    fn reload(&self) -> anyhow::Result<(Vec<UpstreamSettings>, usize)> {
         let mut file = File::read_or_default(self.path.as_deref())?;
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         // Everything that can fail comes first, so that nothing is applied in part.
+        let upstreams = gateway::settings(self.gateway_file.as_deref(), &file)?;
         let keys = file.signing.keys()?;
         let signing = match (self.server.signing(), &keys) {
             (Some(signing), Some(keys)) => Some((signing, keys)),
@@ -88,6 +116,6 @@ impl Reloader {
         for key in self.file.changes_that_need_a_restart(&file) {
             tracing::warn!("{key} has changed; restart the server to apply it");
         }
-        Ok(())
+        Ok((upstreams, file.gateway.search_above))
     }
 }

@@ -1,63 +1,22 @@
 //! Session stores and their keys.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+mod import;
+mod url;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store};
-use mcp_flow::store_redb::{RedbStore, StoreOpenError, keys};
-use serde::{Deserialize, Serialize};
+use mcp_flow::store_postgres::{PostgresStore, PostgresUrl};
+use mcp_flow::store_redb::RedbStore;
+use mcp_flow::store_sqlite::{SqliteStore, StoreOpenError, keys};
 
 use crate::server::offer::Exposure;
 
-/// URL of a session store.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) enum StoreUrl {
-    /// `memory:`
-    Memory,
-    /// `redb:PATH`
-    Redb(PathBuf),
-}
-
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => formatter.write_str("memory:"),
-            Self::Redb(path) => write!(formatter, "redb:{}", path.display()),
-        }
-    }
-}
-
-impl TryFrom<String> for StoreUrl {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<StoreUrl> for String {
-    fn from(url: StoreUrl) -> Self {
-        url.to_string()
-    }
-}
-
-impl FromStr for StoreUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            Some(("memory", "")) => Ok(Self::Memory),
-            Some(("redb", path)) if !path.is_empty() => Ok(Self::Redb(path.into())),
-            _ => Err("use memory: or redb:PATH".to_owned()),
-        }
-    }
-}
+pub(crate) use url::StoreUrl;
 
 /// Store and its keys. Without a store, sessions are in memory.
 #[derive(Debug)]
@@ -72,40 +31,76 @@ pub(crate) struct OpenedStore {
     pub(crate) location: String,
 }
 
+impl OpenedStore {
+    fn durable(store: Arc<impl Store + ReplayGuard>, keys: KeyRing, location: String) -> Self {
+        Self { store: Some(store.clone()), keys, guard: store, is_durable: true, location }
+    }
+}
+
 /// Opens a store (C-65).
 ///
-/// `stdio` falls back to memory if another process uses the default store or its folder is not
-/// writable: every client starts a server of its own, often several in one folder. A store that is
-/// damaged or lacks its key is an error, since there are sessions in it.
+/// `stdio` falls back to memory if the directory of the default store is not writable. A store that
+/// is damaged or lacks its key is an error, since there are sessions in it.
 pub(crate) fn open(url: Option<&StoreUrl>, exposure: Exposure) -> anyhow::Result<OpenedStore> {
-    let path = match url {
-        Some(StoreUrl::Memory) => return in_memory(),
-        Some(StoreUrl::Redb(path)) => path,
-        None => Path::new(DEFAULT),
-    };
-    match redb(path) {
-        Ok(kept) => Ok(kept),
+    let default = StoreUrl::default();
+    let chosen = url.unwrap_or(&default);
+    match open_url(chosen) {
+        Ok(Some(opened)) => Ok(opened),
+        Ok(None) => in_memory(),
         Err(error)
             if url.is_none() && exposure == Exposure::SingleClient && is_recoverable(&error) =>
         {
             let error = anyhow::Error::new(error);
             tracing::warn!(
-                "cannot open the store {}: {error:#}. Sessions are kept in memory and lost when this \
-                 server exits. Use --store redb:PATH to keep them, or --store memory: to silence this",
-                path.display()
+                "cannot open the store {chosen}: {error:#}. Sessions are kept in memory and lost when \
+                 this server exits. Use --store sqlite:PATH to keep them, or --store memory: to \
+                 silence this"
             );
             in_memory()
         }
         Err(error) => {
             let error = anyhow::Error::new(error);
             anyhow::bail!(
-                "cannot open the store {}: {error:#}.\n\
-                 Choose another file with --store redb:PATH, or keep sessions in memory with --store \
-                 memory:",
-                path.display()
+                "cannot open the store {chosen}: {error:#}.\n\
+                 Choose another with --store sqlite:PATH, or keep sessions in memory with --store \
+                 memory:"
             )
         }
     }
+}
+
+/// Opens the store of a URL, creating it if it does not exist; none in memory.
+pub(crate) fn open_url(url: &StoreUrl) -> Result<Option<OpenedStore>, StoreOpenError> {
+    let location = url.to_string();
+    Ok(Some(match url {
+        StoreUrl::Memory => return Ok(None),
+        StoreUrl::Redb(path) => {
+            let keys = keys::find(path)?;
+            let store = Arc::new(RedbStore::open_with_keys(path, keys.clone())?);
+            OpenedStore::durable(store, keys, location)
+        }
+        StoreUrl::Sqlite(path) => {
+            import::import(path)?;
+            let keys = keys::find(path)?;
+            let store = Arc::new(SqliteStore::open_with_keys(path, keys.clone())?);
+            OpenedStore::durable(store, keys, location)
+        }
+        StoreUrl::Postgres(url) => {
+            let keys = postgres_keys()?;
+            let store = Arc::new(open_postgres(url, keys.clone())?);
+            OpenedStore::durable(store, keys, location)
+        }
+    }))
+}
+
+fn open_postgres(url: &PostgresUrl, keys: KeyRing) -> Result<PostgresStore, StoreOpenError> {
+    PostgresStore::open(url, keys)
+}
+
+/// Reads the keys of a database: those of the variable, or of a file that is created on the first
+/// node and has to be copied to the others.
+fn postgres_keys() -> Result<KeyRing, StoreOpenError> {
+    keys::find(Path::new(POSTGRES))
 }
 
 /// Returns whether a server can run without the store after this error.
@@ -121,7 +116,8 @@ fn is_recoverable(error: &StoreOpenError) -> bool {
 pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<OpenedStore> {
     let found = match url {
         Some(StoreUrl::Memory) => return in_memory(),
-        Some(StoreUrl::Redb(path)) => keys::find(path),
+        Some(StoreUrl::Redb(path) | StoreUrl::Sqlite(path)) => keys::find(path),
+        Some(StoreUrl::Postgres(_)) => postgres_keys(),
         None => keys::find(Path::new(DEFAULT)),
     };
     match found {
@@ -134,27 +130,22 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<OpenedStore> {
     }
 }
 
-/// Opens a store in a file, creating it if it does not exist.
-pub(crate) fn redb(path: &Path) -> Result<OpenedStore, StoreOpenError> {
-    let keys = keys::find(path)?;
-    let store = Arc::new(RedbStore::open_with_keys(path, keys.clone())?);
-    let location = format!("redb:{}", path.display());
-    Ok(OpenedStore { store: Some(store.clone()), keys, guard: store, is_durable: true, location })
-}
-
 fn in_memory() -> anyhow::Result<OpenedStore> {
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret)
         .map_err(|_| anyhow::anyhow!("the system has no source of randomness"))?;
     let keys = KeyRing::new(Key::from_bytes(secret));
     let guard = Arc::new(MemoryGuard::new(GUARDED_SESSIONS));
-    Ok(OpenedStore { store: None, keys, guard, is_durable: false, location: MEMORY.to_owned() })
+    let location = StoreUrl::Memory.to_string();
+    Ok(OpenedStore { store: None, keys, guard, is_durable: false, location })
 }
-
-const MEMORY: &str = "memory:";
 
 /// Number of sessions that a replay guard in memory tracks, in a few megabytes.
 const GUARDED_SESSIONS: usize = 100_000;
 
 /// Default path of the session store.
-pub(crate) const DEFAULT: &str = ".mcp-flow/journal.redb";
+pub(crate) const DEFAULT: &str = ".mcp-flow/journal.db";
+
+/// Path beside which the keys of a PostgreSQL database are, unless the variable has them. There is no
+/// such file.
+const POSTGRES: &str = ".mcp-flow/postgres";

@@ -156,7 +156,7 @@ pub(crate) fn watch_files(workflows: &LookupTools, server: &Server) -> Option<Li
 #[expect(clippy::disallowed_methods, reason = "no server writes to the client here")]
 pub(crate) fn answer_with_startup_error(cause: &anyhow::Error) -> anyhow::Result<ExitCode> {
     eprintln!("mcp-flow: {cause:#}");
-    let mut lines = std::io::stdin().lock().take(LONGEST_REQUEST).lines();
+    let mut lines = std::io::stdin().lock().take(MAX_REQUEST_LENGTH).lines();
     let request = lines.find_map(|line| {
         let message: Value = serde_json::from_str(&line.ok()?).ok()?;
         message.get("method").is_some().then_some(message)
@@ -171,6 +171,6 @@ pub(crate) fn answer_with_startup_error(cause: &anyhow::Error) -> anyhow::Result
 }
 
 /// Number of bytes that are read to find the first request.
-const LONGEST_REQUEST: u64 = 1024 * 1024;
+const MAX_REQUEST_LENGTH: u64 = 1024 * 1024;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -20,9 +20,10 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
+use crate::client::interrupt::is_interrupted;
 use crate::configuration::json_problem;
 use crate::exit::{Exit, Failure};
-use crate::terminal::output::sanitize;
+use crate::terminal::output::{is_dumb_terminal, sanitize};
 use keyboard::Withdrawal;
 use lines::Lines;
 use question::Question;
@@ -59,6 +60,8 @@ pub(crate) struct UserInput {
     /// Locked by the open question, since a server may ask several at once. Without a terminal it
     /// holds the reader of standard input, which outlives a withdrawn question.
     input: Arc<Turn<Option<Lines>>>,
+    /// Set if the end of input answers no question, not even by its default.
+    needs_lines: bool,
 }
 
 impl UserInput {
@@ -76,6 +79,12 @@ impl UserInput {
             Failure::new(Exit::Usage, message)
         })?;
         Ok(Self { answers: Arc::new(Mutex::new(answers)), ..Self::default() })
+    }
+
+    /// Creates a source for questions that may be left open: the end of input answers none of them,
+    /// not even by its default.
+    pub(crate) fn without_defaults() -> Self {
+        Self { needs_lines: true, ..Self::default() }
     }
 
     /// Returns whether standard input and standard error are a terminal.
@@ -132,9 +141,9 @@ impl UserInput {
     /// gets what is typed next.
     pub(crate) async fn ask_user(&self, question: Question) -> anyhow::Result<Reply> {
         let input = self.input.clone().lock_owned().await;
-        match Self::is_interactive() {
+        match Self::is_interactive() && !is_dumb_terminal() {
             true => ask_in_terminal(question, input).await,
-            false => ask_by_lines(&question, input).await,
+            false => ask_by_lines(&question, input, self.needs_lines).await,
         }
     }
 
@@ -179,12 +188,14 @@ impl Drop for Open {
 async fn ask_by_lines(
     question: &Question,
     mut input: OwnedMutexGuard<Option<Lines>>,
+    needs_lines: bool,
 ) -> anyhow::Result<Reply> {
     let lines = input.get_or_insert_with(Lines::of_stdin);
     let mut open = OpenLine { is_over: false };
     let asked = lines::ask(question, lines, &mut std::io::stderr()).await;
     open.is_over = true;
-    Ok(asked?)
+    let is_unanswered = needs_lines && lines.has_ended;
+    asked.map(|reply| if is_unanswered { Reply::EndOfInput } else { reply }).map_err(Into::into)
 }
 
 /// Open question on standard error, with a message on drop unless it was answered.
@@ -195,7 +206,7 @@ struct OpenLine {
 impl Drop for OpenLine {
     fn drop(&mut self) {
         if !self.is_over {
-            eprintln!("{WITHDRAWN}");
+            report_withdrawn();
         }
     }
 }
@@ -208,20 +219,24 @@ pub(crate) fn violation_text(violation: &InvalidAnswer) -> String {
     }
 }
 
+/// Says that the server has withdrawn a question, unless the command ends by a signal.
+fn report_withdrawn() {
+    if !is_interrupted() {
+        eprintln!("The question was withdrawn.");
+    }
+}
+
 /// Sanitizes a text of the server and limits its length.
 fn shown(text: &str) -> String {
     let text = text.trim();
-    match text.char_indices().nth(LONGEST_SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_LENGTH) {
         Some((end, _)) => format!("{}…", sanitize(&text[..end])),
         None => sanitize(text),
     }
 }
 
 /// Number of characters of a question that are shown.
-const LONGEST_SHOWN: usize = 10_000;
-
-/// Message for a withdrawn question.
-const WITHDRAWN: &str = "The question was withdrawn.";
+const MAX_SHOWN_LENGTH: usize = 10_000;
 
 /// Time limit for a widget to restore the terminal.
 const TO_RESTORE: Duration = Duration::from_secs(1);

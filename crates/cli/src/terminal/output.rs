@@ -66,8 +66,12 @@ fn escape_controls(json: &str) -> String {
 /// Returns whether standard error shows colours (<https://no-color.org>).
 pub(crate) fn wants_colour() -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let is_plain = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !is_refused && !is_plain && std::io::stderr().is_terminal()
+    !is_refused && !is_dumb_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Returns whether the terminal has neither colours nor a cursor to move.
+pub(crate) fn is_dumb_terminal() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Returns the width of the terminal; none if standard output is no terminal.

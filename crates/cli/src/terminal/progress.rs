@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mcp_flow::client::RequestProgress;
 use parking_lot::Mutex;
 
-use crate::terminal::output::{sanitize, wants_colour};
+use crate::terminal::output::{is_dumb_terminal, sanitize, wants_colour};
 
 /// Progress bars of a command. Draws nothing if standard error is no terminal.
 #[derive(Clone, Debug)]
@@ -18,7 +18,11 @@ pub(crate) struct ProgressDisplay {
 
 impl ProgressDisplay {
     pub(crate) fn new() -> Self {
-        Self { bars: MultiProgress::new(), call: Arc::default() }
+        let bars = match is_dumb_terminal() {
+            true => MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+            false => MultiProgress::new(),
+        };
+        Self { bars, call: Arc::default() }
     }
 
     /// Shows the progress of the call.
@@ -38,7 +42,7 @@ impl ProgressDisplay {
             }
         }
         let message = progress.message.as_deref().unwrap_or_default();
-        let message: String = sanitize(message).chars().take(LONGEST_MESSAGE).collect();
+        let message: String = sanitize(message).chars().take(MAX_MESSAGE_LENGTH).collect();
         bar.set_message(message.replace('\n', " "));
     }
 
@@ -88,7 +92,7 @@ fn steps(share: f64) -> u64 {
 
 const STEPS: u64 = 10_000;
 const STEPS_FLOAT: f64 = 10_000.0;
-const LONGEST_MESSAGE: usize = 60;
+const MAX_MESSAGE_LENGTH: usize = 60;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! More of everything than anyone needs (WT-069, INT-107, INT-108, PAT-024, PAT-036).
+//! Resource exhaustion: too many connections, sessions, streams, messages and requests (WT-069,
+//! INT-107, INT-108, PAT-024, PAT-036).
 
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use mcp_flow::webtransport::client;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::json;
 
-use crate::attack::book::Book;
-use crate::attack::raw::{Socket, first_status, frame};
+use crate::attack::connection::{TestConnection, Transport, connect, start_session};
+use crate::attack::raw_http::{Socket, first_status, frame};
+use crate::attack::report::TableReport;
 use crate::attack::target::Target;
-use crate::attack::way::{Transport, Way, begin, connect};
 use crate::attack::webtransport::{settings, url};
 
-/// PAT-024: connections past the number there may be are refused, and there is room again when they
-/// have gone; of sessions the oldest go.
+/// PAT-024: connections above the limit are rejected until others have closed; of sessions the
+/// oldest are dropped.
 #[tokio::test]
 async fn connections_and_sessions_are_bounded() {
     let limits = "[limits]\nconnections = 50\nwebtransport_connections = 8\nsessions = 20\n";
     let target = Target::open(limits, &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     let open = (0..100).map(|_| async {
         let mut connection = Connection::open(target.address).await;
         connection.write(&Request::get("/sse").bytes()).await;
@@ -28,22 +29,23 @@ async fn connections_and_sessions_are_bounded() {
     });
     let open: Vec<_> = join_all(open).await;
     let served = open.iter().flatten().filter(|answer| answer.status == 200).count();
-    book.check("100 streams of events", served <= 50, format_args!("{served} are open"));
+    report.check("100 streams of events", served <= 50, format_args!("{served} are open"));
     let others = open.iter().flatten().filter(|answer| ![200, 503].contains(&answer.status));
-    book.note("refused otherwise", others.count(), 0);
+    report.compare("refused otherwise", others.count(), 0);
     drop(open);
     let open = (0..20).map(|_| client::connect(url(&target), settings(&target, None)));
     let open: Vec<_> = join_all(open).await;
     let served = open.iter().flatten().count();
-    book.check("20 sessions by WebTransport", served <= 8, format_args!("{served} are open"));
+    report.check("20 sessions by WebTransport", served <= 8, format_args!("{served} are open"));
     drop(open);
-    let is_free = crate::attack::health::within(Duration::from_secs(20), async || {
-        first_status(&target, &Request::get("/healthz").bytes()).await == Some(200)
-    });
-    book.check("room again", is_free.await, "there is none");
+    let is_free =
+        crate::attack::resource_usage::becomes_true_within(Duration::from_secs(20), async || {
+            first_status(&target, &Request::get("/healthz").bytes()).await == Some(200)
+        });
+    report.check("room again", is_free.await, "there is none");
     let mut sessions = Vec::new();
     for _ in 0..60 {
-        sessions.push(begin(target.address, None).await);
+        sessions.push(start_session(target.address, None).await);
     }
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let mut known = 0;
@@ -51,25 +53,27 @@ async fn connections_and_sessions_are_bounded() {
         let post = Request::post("/mcp", &ping).header("mcp-session-id", id);
         known += usize::from(post.send(target.address).await.status == 200);
     }
-    book.note("60 sessions", known, 20);
-    book.close(5);
-    let settled = crate::attack::health::within(Duration::from_secs(20), async || {
-        client::connect(url(&target), settings(&target, None)).await.is_ok()
-    });
+    report.compare("60 sessions", known, 20);
+    report.finish(5);
+    let settled =
+        crate::attack::resource_usage::becomes_true_within(Duration::from_secs(20), async || {
+            client::connect(url(&target), settings(&target, None)).await.is_ok()
+        });
     assert!(settled.await, "there is no room for a session by WebTransport");
-    target.unharmed(64).await;
+    target.assert_recovered(64).await;
 }
 
-/// WT-069: streams, datagrams and frames that mean nothing, pings and cancels without end: bounded,
-/// and the connection beside them is served as before.
+/// WT-069: endless meaningless streams, datagrams, frames, pings and cancellations are bounded, and
+/// a concurrent connection is served as before.
 #[tokio::test]
 async fn floods_on_one_connection_are_limited() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    let mut beside = Way::open(&target, Transport::Flow).await;
-    let (flow, mut flowing) = client::connect(url(&target), settings(&target, None)).await.unwrap();
+    let mut report = TableReport::default();
+    let mut concurrent = TestConnection::open(&target, Transport::WebTransport).await;
+    let (flow, mut webtransport) =
+        client::connect(url(&target), settings(&target, None)).await.unwrap();
     flow.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
-    let answered = mcp_flow_testkit::wait::within("an answer to a ping", flowing.next());
+    let answered = mcp_flow_testkit::wait::within("an answer to a ping", webtransport.next());
     assert!(answered.await.is_some());
     let session = flow.session().clone();
     let (mut one_way, mut both_ways) = (Vec::new(), Vec::new());
@@ -86,14 +90,18 @@ async fn floods_on_one_connection_are_limited() {
             break;
         }
     }
-    book.check("streams one way", one_way.len() <= 64, one_way.len());
-    book.check("streams both ways", both_ways.len() <= 64, both_ways.len());
+    report.check("unidirectional streams", one_way.len() <= 64, one_way.len());
+    report.check("bidirectional streams", both_ways.len() <= 64, both_ways.len());
     for number in 0..5000_u32 {
         let _ = session.send_datagram(number.to_be_bytes().to_vec().into());
     }
-    let heard = beside.ask("tools/list", json!({})).await;
-    book.check("another session meanwhile", heard.code().is_none(), format_args!("{heard:?}"));
-    drop((one_way, both_ways, session, flow, flowing));
+    let received = concurrent.call("tools/list", json!({})).await;
+    report.check(
+        "another session meanwhile",
+        received.code().is_none(),
+        format_args!("{received:?}"),
+    );
+    drop((one_way, both_ways, session, flow, webtransport));
 
     let mut socket = Socket::open(&target).await;
     for _ in 0..200 {
@@ -109,7 +117,7 @@ async fn floods_on_one_connection_are_limited() {
         false
     };
     let behind = tokio::time::timeout(Duration::from_secs(20), behind).await;
-    book.note("10,000 pings", behind.ok(), Some(true));
+    report.compare("10,000 pings", behind.ok(), Some(true));
     drop(socket);
 
     for transport in [Transport::Tcp, Transport::Unix, Transport::Sse, Transport::WebSocket] {
@@ -120,57 +128,65 @@ async fn floods_on_one_connection_are_limited() {
             peer.notify("notifications/cancelled", json!({"requestId": number}));
             peer.notify("notifications/no/such", json!({"x": number}));
         }
-        let told = peer.settle().await;
-        book.check(format!("{transport:?} cancels"), told.is_empty(), format_args!("{told:?}"));
+        let received = peer.settle().await;
+        report.check(
+            format!("{transport:?} cancels"),
+            received.is_empty(),
+            format_args!("{received:?}"),
+        );
     }
-    book.close(8);
-    target.unharmed(96).await;
+    report.finish(8);
+    target.assert_recovered(96).await;
 }
 
-/// INT-107, PAT-036: a burst is refused with the time to wait, over every transport, and by HTTP with
-/// 429.
+/// INT-107, PAT-036: a burst is rejected with a retry delay over every transport, and with 429 over
+/// HTTP.
 #[tokio::test]
 async fn bursts_are_refused() {
     let limits = "[limits]\nsession_requests_per_second = 0.1\nsession_request_burst = 10\n";
     let target = Target::open(limits, &[]).await;
-    let mut book = Book::default();
-    for transport in Transport::EVERY {
-        // A request that stands alone has no session, and a process keeps to limits of its own.
-        if matches!(transport, Transport::Alone | Transport::Stdio) {
+    let mut report = TableReport::default();
+    for transport in Transport::ALL {
+        // A stateless request has no session, and a stdio process has its own limits.
+        if matches!(transport, Transport::Stateless | Transport::Stdio) {
             continue;
         }
-        let mut way = Way::open(&target, transport).await;
+        let mut connection = TestConnection::open(&target, transport).await;
         for number in 0..20 {
-            let heard = way.ask("tools/list", json!({})).await;
+            let received = connection.call("tools/list", json!({})).await;
             // The handshake was one of them.
             let expected = (number >= 9).then_some("RATE_LIMITED");
             let row = format!("{transport:?} {number}");
-            book.note(&row, heard.name(), expected);
+            report.compare(&row, received.name(), expected);
             if number >= 9 {
-                let wait = &heard.messages[0]["error"]["data"]["retryAfterMs"];
-                book.check(&row, wait.is_u64(), wait);
-                book.check(&row, heard.status.is_none_or(|status| status == 429), "another status");
+                let wait = &received.messages[0]["error"]["data"]["retryAfterMs"];
+                report.check(&row, wait.is_u64(), wait);
+                report.check(
+                    &row,
+                    received.status.is_none_or(|status| status == 429),
+                    "another status",
+                );
             }
         }
     }
-    book.close(200);
-    target.unharmed(64).await;
+    report.finish(200);
+    target.assert_recovered(64).await;
 }
 
-/// INT-108: one principal has so many conversations and no more.
+/// INT-108: the number of sessions of one principal is limited.
 #[tokio::test]
 async fn session_rates_are_limited() {
     let target = Target::open("", &[]).await;
-    let mut way = Way::open(&target, Transport::Tcp).await;
+    let mut connection = TestConnection::open(&target, Transport::Tcp).await;
     let (mut begun, mut refused) = (0, 0);
     for _ in 0..1100 {
         let params = json!({"toolName": "ledger", "initialParams": {"entries": 1}});
-        match way.ask("interaction.start", params).await.code() {
+        match connection.call("interaction.start", params).await.code() {
             None => begun += 1,
             Some(_) => refused += 1,
         }
     }
     assert_eq!((begun, refused), (1000, 100));
-    drop(way);
-    target.unharmed(128).await;
+    drop(connection);
+    target.assert_recovered(128).await;
 }

@@ -1,30 +1,31 @@
-//! WebSocket frames that no good client sends.
+//! Invalid WebSocket frames and handshakes.
 
 use mcp_flow_testkit::http::Request;
 
-use crate::attack::book::Book;
-use crate::attack::raw::{Socket, frame, upgrade};
+use crate::attack::raw_http::{Socket, frame, upgrade};
+use crate::attack::report::TableReport;
 use crate::attack::target::Target;
 
-/// INT-106, PAT-024: frames that break the rules end the conversation with the number that says why.
+/// INT-106, PAT-024: frames that violate the protocol close the connection with a close code that
+/// says why.
 #[tokio::test]
 async fn invalid_frames_close_the_connection() {
     let target = Target::open("[limits]\nframe_bytes = 65536\n", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     for (name, bytes, expected) in frames() {
         let mut socket = Socket::open(&target).await;
         socket.write(&bytes).await;
-        book.note(name, socket.goodbye().await, Some(expected));
+        report.compare(name, socket.close_code().await, Some(expected));
     }
-    book.close(25);
-    target.unharmed(64).await;
+    report.finish(25);
+    target.assert_recovered(64).await;
 }
 
-/// A handshake that is not one is refused, and nothing is upgraded.
+/// Invalid handshakes are rejected, and nothing is upgraded.
 #[tokio::test]
 async fn invalid_handshakes_are_rejected() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     let get = |name: &str, value: &str| upgrade().header(name, value);
     for (name, request, status) in [
         ("no key", upgrade().without("sec-websocket-key"), 426),
@@ -40,10 +41,10 @@ async fn invalid_handshakes_are_rejected() {
         ("another method", Request::new("POST", "/ws").header("upgrade", "websocket"), 405),
         ("another page", get("origin", "http://evil.example"), 403),
     ] {
-        book.note(name, request.send(target.address).await.status, status);
+        report.compare(name, request.send(target.address).await.status, status);
     }
-    book.close(12);
-    target.unharmed(64).await;
+    report.finish(12);
+    target.assert_recovered(64).await;
 }
 
 fn frames() -> Vec<(&'static str, Vec<u8>, u16)> {
@@ -67,9 +68,9 @@ fn frames() -> Vec<(&'static str, Vec<u8>, u16)> {
         ("bytes inside a text", two(frame(0x01, b"{"), frame(0x82, b"}")), 1002),
         ("a long ping", frame(0x89, &[0; 126]), 1002),
         ("a long pong", frame(0x8a, &[0; 126]), 1002),
-        ("a long goodbye", frame(0x88, &[3; 126]), 1002),
+        ("a long close_code", frame(0x88, &[3; 126]), 1002),
         ("a ping in pieces", frame(0x09, b"x"), 1002),
-        ("a goodbye in pieces", frame(0x08, b"\x03\xe8"), 1002),
+        ("a close_code in pieces", frame(0x08, b"\x03\xe8"), 1002),
         ("bytes", frame(0x82, b"{}"), 1003),
         ("not UTF-8", frame(TEXT, b"\"\xff\""), 1007),
         ("overlong", frame(TEXT, b"\"\xc0\xaf\""), 1007),

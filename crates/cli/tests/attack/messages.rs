@@ -1,102 +1,106 @@
-//! What is no message, or one with the wrong things in it (INT-104 to INT-106, PAT-011).
+//! Invalid JSON-RPC messages, and valid ones with invalid values (INT-104 to INT-106, PAT-011).
 
 use serde_json::{Value, json};
 
-use crate::attack::book::Book;
+use crate::attack::connection::{Received, TestConnection, Transport, connect};
+use crate::attack::report::TableReport;
 use crate::attack::target::Target;
-use crate::attack::way::{Heard, Transport, Way, connect};
 
-/// INT-106: what is no message of JSON-RPC is refused with the code that says why, over every
-/// transport, and the connection goes on.
+/// INT-106: invalid JSON-RPC messages are rejected with the specific error code over every
+/// transport, and the connection stays usable.
 #[tokio::test]
 async fn invalid_messages_are_rejected() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for transport in Transport::EVERY {
-        let mut way = Way::open(&target, transport).await;
+    let mut report = TableReport::default();
+    for transport in Transport::ALL {
+        let mut connection = TestConnection::open(&target, transport).await;
         for (text, code) in broken_texts() {
-            // What is no JSON means something else in CBOR, which has rows of its own.
-            if transport != Transport::FlowCbor {
-                let heard = way.say(text.as_bytes()).await;
-                refused(&mut book, transport, &text, &heard, code);
+            // Invalid JSON can be valid CBOR, which has rows of its own.
+            if transport != Transport::WebTransportCbor {
+                let received = connection.send_frame(text.as_bytes()).await;
+                refused(&mut report, transport, &text, &received, code);
             }
         }
         for bytes in BROKEN_BYTES {
-            // A WebSocket is closed for it, which is tried where frames are made by hand.
-            if !matches!(transport, Transport::WebSocket | Transport::FlowCbor) {
-                let heard = way.say(bytes).await;
-                refused(&mut book, transport, &format!("{bytes:x?}"), &heard, -32700);
+            // Invalid UTF-8 closes a WebSocket, which `frames` tests.
+            if !matches!(transport, Transport::WebSocket | Transport::WebTransportCbor) {
+                let received = connection.send_frame(bytes).await;
+                refused(&mut report, transport, &format!("{bytes:x?}"), &received, -32700);
             }
         }
         for (message, code) in wrong_messages() {
-            let heard = way.say(message.to_string().as_bytes()).await;
-            refused(&mut book, transport, &message.to_string(), &heard, code);
+            let received = connection.send_frame(message.to_string().as_bytes()).await;
+            refused(&mut report, transport, &message.to_string(), &received, code);
         }
         for method in UNKNOWN {
-            let heard = way.ask(method, json!({})).await;
-            refused(&mut book, transport, method, &heard, -32601);
+            let received = connection.call(method, json!({})).await;
+            refused(&mut report, transport, method, &received, -32601);
         }
-        if transport == Transport::FlowCbor {
+        if transport == Transport::WebTransportCbor {
             for (bytes, code) in CBOR {
-                let heard = way.say(bytes).await;
-                refused(&mut book, transport, &format!("{bytes:x?}"), &heard, *code);
+                let received = connection.send_frame(bytes).await;
+                refused(&mut report, transport, &format!("{bytes:x?}"), &received, *code);
             }
         }
-        way.finish().await;
+        connection.finish().await;
     }
-    book.close(700);
-    target.unharmed(64).await;
+    report.finish(700);
+    target.assert_recovered(64).await;
 }
 
-/// INT-104, INT-105, PAT-041: a value of the wrong type, in any member of any request, is refused
-/// before anything is done with it.
+/// INT-104, INT-105, PAT-041: a value of the wrong type, in any member of any request, is rejected
+/// before anything runs.
 #[tokio::test]
 async fn values_of_the_wrong_type_are_refused() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for transport in Transport::EVERY {
-        let mut way = Way::open(&target, transport).await;
+    let mut report = TableReport::default();
+    for transport in Transport::ALL {
+        let mut connection = TestConnection::open(&target, transport).await;
         for (method, params) in wrong_params() {
-            if transport == Transport::Alone && NOT_ALONE.contains(&method) {
+            if transport == Transport::Stateless && NOT_ALONE.contains(&method) {
                 continue;
             }
             let row = format!("{method} {params}");
-            let heard = way.ask(method, params).await;
-            book.note(format!("{transport:?} {row}"), heard.code(), Some(-32602));
+            let received = connection.call(method, params).await;
+            report.compare(format!("{transport:?} {row}"), received.code(), Some(-32602));
         }
-        way.finish().await;
+        connection.finish().await;
     }
-    book.close(350);
-    target.unharmed(64).await;
+    report.finish(350);
+    target.assert_recovered(64).await;
 }
 
-/// INT-106: what wants no answer gets none, whatever it says.
+/// INT-106: notifications and responses get no response, whatever they contain.
 #[tokio::test]
 async fn notifications_get_no_response() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for transport in Transport::EVERY {
-        let mut way = Way::open(&target, transport).await;
+    let mut report = TableReport::default();
+    for transport in Transport::ALL {
+        let mut connection = TestConnection::open(&target, transport).await;
         for message in unasked() {
-            let heard = way.say(message.to_string().as_bytes()).await;
-            let is_silent = heard.messages.is_empty() && !heard.is_closed;
-            // A request of its own gets a status, be it that it was taken or that it was not.
-            let is_refused = heard.status == Some(400);
-            book.check(format!("{transport:?} {message}"), is_silent || is_refused, Shown(&heard));
+            let received = connection.send_frame(message.to_string().as_bytes()).await;
+            let is_silent = received.messages.is_empty() && !received.is_closed;
+            // A POST always has a status, accepted or rejected.
+            let is_refused = received.status == Some(400);
+            report.check(
+                format!("{transport:?} {message}"),
+                is_silent || is_refused,
+                Shown(&received),
+            );
         }
-        way.finish().await;
+        connection.finish().await;
     }
-    book.close(100);
-    target.unharmed(64).await;
+    report.finish(100);
+    target.assert_recovered(64).await;
 }
 
-/// INT-101: of two requests under one id the first is answered as if there were no second.
+/// INT-101: of two requests with the same id the first is answered, and the second is rejected.
 #[tokio::test]
 async fn reused_request_ids_are_rejected() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for transport in Transport::EVERY {
-        if matches!(transport, Transport::Stdio | Transport::Http | Transport::Alone) {
+    let mut report = TableReport::default();
+    for transport in Transport::ALL {
+        if matches!(transport, Transport::Stdio | Transport::Http | Transport::Stateless) {
             continue;
         }
         let mut peer = connect(&target, transport, None).await;
@@ -110,30 +114,36 @@ async fn reused_request_ids_are_rejected() {
             let first = peer.reply_to(id.clone()).await;
             let second = peer.reply_to(id.clone()).await;
             let row = format!("{transport:?} {id}");
-            book.note(&row, first["error"]["code"].as_i64(), Some(-32600));
+            report.compare(&row, first["error"]["code"].as_i64(), Some(-32600));
             let text = second["result"]["content"][0]["text"].as_str();
-            book.note(&row, text, Some("slept 300 ms"));
+            report.compare(&row, text, Some("slept 300 ms"));
         }
     }
-    book.close(40);
-    target.unharmed(64).await;
+    report.finish(40);
+    target.assert_recovered(64).await;
 }
 
-fn refused(book: &mut Book, transport: Transport, row: &str, heard: &Heard, code: i64) {
+fn refused(
+    report: &mut TableReport,
+    transport: Transport,
+    row: &str,
+    received: &Received,
+    code: i64,
+) {
     let shown: String = row.chars().take(80).collect();
-    book.check(
+    report.check(
         format!("{transport:?} {shown}"),
-        heard.code() == Some(code) && !heard.is_closed,
-        format_args!("{} instead of {code}", Shown(heard)),
+        received.code() == Some(code) && !received.is_closed,
+        format_args!("{} instead of {code}", Shown(received)),
     );
-    if let Some(status) = heard.status {
+    if let Some(status) = received.status {
         let expected = if code == -32601 { [200, 404] } else { [400, 400] };
-        book.check(format!("{transport:?} {shown}"), expected.contains(&status), status);
+        report.check(format!("{transport:?} {shown}"), expected.contains(&status), status);
     }
 }
 
-/// What came back, in short.
-struct Shown<'a>(&'a Heard);
+/// Summarises what was received.
+struct Shown<'a>(&'a Received);
 
 impl std::fmt::Display for Shown<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -142,7 +152,7 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
-/// Texts that are not JSON, or hold what only a text can.
+/// Texts that are not JSON, or that only a JSON text can express.
 fn broken_texts() -> Vec<(String, i64)> {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let mut rows: Vec<(String, i64)> = [
@@ -201,7 +211,7 @@ fn broken_texts() -> Vec<(String, i64)> {
     rows
 }
 
-/// What is not UTF-8: stray, overlong, half a surrogate, cut off, past the end.
+/// Invalid UTF-8: stray bytes, overlong forms, half a surrogate, truncated and out of range.
 const BROKEN_BYTES: &[&[u8]] = &[
     b"\xff",
     b"\xfe\xff{}",
@@ -212,7 +222,7 @@ const BROKEN_BYTES: &[&[u8]] = &[
     b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xf4\x90\x80\x80\"}",
 ];
 
-/// Values of JSON that are no message.
+/// JSON values that are no message.
 fn wrong_messages() -> Vec<(Value, i64)> {
     let with = |name: &str, value: Value| {
         let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -242,18 +252,18 @@ fn wrong_messages() -> Vec<(Value, i64)> {
     rows.push(json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}));
     rows.push(json!({"jsonrpc": "2.0", "id": 1}));
     rows.push(json!({"id": 1, "method": "ping"}));
-    // A batch is no message of these revisions.
+    // A batch is no message in these revisions.
     let ping = with("id", json!(1));
     rows.extend([json!([]), json!([[]]), json!([1]), json!([ping]), json!([[ping]])]);
     rows.push(Value::Array(vec![ping; 2000]));
     rows.into_iter().map(|row| (row, -32600)).collect()
 }
 
-/// Methods that are none, however much they look like one.
+/// Invalid method names that resemble valid ones.
 const UNKNOWN: &[&str] =
     &["", "x", "TOOLS/LIST", "tools/list ", "tools/list\0", "__proto__", "../ping", "rpc.discover"];
 
-/// Requests with one value of the wrong type, or one that is not there.
+/// Requests with one missing value or one of the wrong type.
 fn wrong_params() -> Vec<(&'static str, Value)> {
     let scalars = || [json!(true), json!(7), json!("x"), json!([1])];
     let no_text = || [json!(null), json!(true), json!(7), json!([]), json!({})];
@@ -289,11 +299,11 @@ fn wrong_params() -> Vec<(&'static str, Value)> {
     rows
 }
 
-/// Methods that requests which stand alone do not have.
+/// Methods that do not exist in the stateless revision.
 const NOT_ALONE: [&str; 4] =
     ["resources/subscribe", "resources/unsubscribe", "logging/setLevel", "completion/complete"];
 
-/// Responses nobody asked for, and notifications that mean nothing.
+/// Unsolicited responses, and unknown notifications.
 fn unasked() -> Vec<Value> {
     let mut rows = vec![
         json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
@@ -318,7 +328,7 @@ fn unasked() -> Vec<Value> {
     rows
 }
 
-/// What is no CBOR, or none that is a message.
+/// Invalid CBOR, and CBOR that is no message.
 const CBOR: &[(&[u8], i64)] = &[
     (b"\xff", -32700),
     (b"\xa1", -32700),

@@ -1,18 +1,18 @@
-//! Pages of other sites, and names made to point here (MCP-049, WT-068).
+//! DNS rebinding and cross-site requests (MCP-049, WT-068).
 
 use mcp_flow::webtransport::client::{self, ConnectSettings};
 use mcp_flow_testkit::http::Request;
 use web_transport_quinn::Session;
 use web_transport_quinn::proto::ConnectRequest;
 
-use crate::attack::book::Book;
-use crate::attack::raw::upgrade;
+use crate::attack::connection::initialize;
+use crate::attack::raw_http::upgrade;
+use crate::attack::report::TableReport;
 use crate::attack::target::Target;
-use crate::attack::way::initialize;
 use crate::attack::webtransport::{dial, settings, url};
 
-/// Every room of the server, and who asks there.
-fn rooms() -> Vec<(&'static str, Request)> {
+/// Every HTTP endpoint of the server, with a valid request.
+fn endpoint_requests() -> Vec<(&'static str, Request)> {
     vec![
         ("initialize", initialize()),
         ("listen", Request::get("/mcp").header("mcp-session-id", "x")),
@@ -31,54 +31,57 @@ fn rooms() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// MCP-049: a name that is not this machine's is refused in every room, however much it looks like
-/// one that is.
+/// MCP-049: foreign host names are rejected by every endpoint, however similar to an allowed one.
 #[tokio::test]
 async fn foreign_hosts_are_refused() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for (room, request) in rooms() {
+    let mut report = TableReport::default();
+    for (room, request) in endpoint_requests() {
         for host in HOSTS {
             let host = host.replace("{port}", &target.address.port().to_string());
             let answer = request.clone().header("host", &host).send(target.address).await;
-            book.note(format!("{room} at {host:?}"), answer.status, 403);
+            report.compare(format!("{room} at {host:?}"), answer.status, 403);
         }
         let answer = request.without("host").send(target.address).await;
-        book.note(format!("{room} at none"), answer.status, 403);
+        report.compare(format!("{room} at none"), answer.status, 403);
     }
-    book.close(200);
-    target.unharmed(64).await;
+    report.finish(200);
+    target.assert_recovered(64).await;
 }
 
-/// MCP-049: a page of another origin is refused in every room, and is not told what was there.
+/// MCP-049: foreign origins are rejected by every endpoint, without revealing what it serves.
 #[tokio::test]
 async fn foreign_origins_are_refused() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
-    for (room, request) in rooms() {
+    let mut report = TableReport::default();
+    for (room, request) in endpoint_requests() {
         for origin in ORIGINS {
             let origin = origin.replace("{port}", &target.address.port().to_string());
             let request = request.clone().header("host", &target.address.to_string());
             let answer = request.header("origin", &origin).send(target.address).await;
             let shared = answer.header("access-control-allow-origin").is_some();
-            book.note(format!("{room} from {origin:?}"), (answer.status, shared), (403, false));
+            report.compare(
+                format!("{room} from {origin:?}"),
+                (answer.status, shared),
+                (403, false),
+            );
         }
     }
-    book.close(150);
-    target.unharmed(64).await;
+    report.finish(150);
+    target.assert_recovered(64).await;
 }
 
-/// WT-009, WT-068: the same by WebTransport: origin, host and path of the CONNECT.
+/// WT-009, WT-068: the same for the origin, host and path of a WebTransport CONNECT.
 #[tokio::test]
 async fn foreign_sessions_are_refused() {
     let target = Target::open("", &[]).await;
-    let (mut book, port) = (Book::default(), target.address.port());
+    let (mut report, port) = (TableReport::default(), target.address.port());
     for origin in ORIGINS {
         let origin = origin.replace("{port}", &port.to_string());
         let claiming = ConnectSettings { origin: Some(origin.clone()), ..settings(&target, None) };
         let refused = client::connect(url(&target), claiming).await.err().map(|it| it.to_string());
         let is_refused = refused.as_ref().is_some_and(|refused| refused.contains("403"));
-        book.check(format!("CONNECT from {origin:?}"), is_refused, format_args!("{refused:?}"));
+        report.check(format!("CONNECT from {origin:?}"), is_refused, format_args!("{refused:?}"));
     }
     for (address, status) in [
         ("https://evil.example/mcp-flow", "403"),
@@ -100,14 +103,14 @@ async fn foreign_sessions_are_refused() {
         let request = ConnectRequest::new(address.parse::<::url::Url>().unwrap());
         let refused = Session::connect(connection, request).await.err().map(|it| it.to_string());
         let is_refused = refused.as_ref().is_some_and(|refused| refused.contains(status));
-        book.check(format!("CONNECT {address}"), is_refused, format_args!("{refused:?}"));
+        report.check(format!("CONNECT {address}"), is_refused, format_args!("{refused:?}"));
     }
     for protocol in ["h2", "http/1.1", "hq-interop", "mcp"] {
         let refused = dial(&target, protocol).await.err();
-        book.check(format!("ALPN {protocol}"), refused.is_some(), "it was let in");
+        report.check(format!("ALPN {protocol}"), refused.is_some(), "it was accepted");
     }
-    book.close(30);
-    target.unharmed(64).await;
+    report.finish(30);
+    target.assert_recovered(64).await;
 }
 
 const HOSTS: &[&str] = &[

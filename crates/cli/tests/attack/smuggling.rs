@@ -1,35 +1,34 @@
-//! Requests that two could read in two ways (INT-106).
+//! Request smuggling (INT-106).
 
 use futures_util::future::join_all;
 
-use crate::attack::book::Book;
-use crate::attack::raw::statuses;
+use crate::attack::raw_http::statuses;
+use crate::attack::report::TableReport;
 use crate::attack::target::Target;
 
-/// INT-106: a request whose end or whose meaning depends on who reads it is refused, and what is
-/// hidden behind it is never taken for a request of its own.
+/// INT-106: an ambiguous request is rejected, and the one hidden behind it is never processed.
 #[tokio::test]
 async fn ambiguous_requests_are_rejected() {
     let target = Target::open("[limits]\nhead_seconds = 1\nbody_seconds = 1\n", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     let rows: Vec<_> = heads().into_iter().chain(chunks()).collect();
-    // All at once: the server hangs up when nothing follows for a second.
+    // Concurrently: the server closes a connection after one idle second.
     let tried = rows.iter().map(|(_, bytes, _)| statuses(&target, bytes));
-    for ((name, bytes, expected), came) in rows.iter().zip(join_all(tried).await) {
+    for ((name, bytes, expected), actual) in rows.iter().zip(join_all(tried).await) {
         let shown: String = String::from_utf8_lossy(bytes).escape_debug().take(120).collect();
-        book.note(format!("{name} {shown}"), came, expected.clone());
+        report.compare(format!("{name} {shown}"), actual, expected.clone());
     }
-    book.close(100);
-    target.unharmed(64).await;
+    report.finish(100);
+    target.assert_recovered(64).await;
 }
 
-/// A name, the bytes, and the statuses of the answers.
+/// A name, the bytes, and the statuses of the responses.
 type Row = (String, Vec<u8>, Vec<u16>);
 
-/// What is hidden; it would be answered with 404.
+/// The hidden request; processing it would return 404.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// Heads that are wrong, or right in one way only. Good ones are answered with 200.
+/// Invalid heads, and valid controls that get 200.
 fn heads() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |name: &str, head: String, expected: &[u16]| {
@@ -82,7 +81,7 @@ fn heads() -> Vec<Row> {
         let codings = format!("transfer-encoding: {one}\r\ntransfer-encoding: {other}\r\n\r\n");
         add("two codings", format!("{post}{codings}0\r\n\r\n{HIDDEN}"), &[400]);
     }
-    // A coding outweighs a length, and the connection ends with that request.
+    // A transfer coding overrides a length, and the connection ends with that request.
     for length in ["0", "5", "6", "100"] {
         let (coding, length) =
             ("transfer-encoding: chunked\r\n", format!("content-length: {length}\r\n"));
@@ -149,7 +148,7 @@ fn heads() -> Vec<Row> {
     rows
 }
 
-/// Bodies in chunks that are wrong: what they hold is not taken, and nothing behind them is.
+/// Invalid chunked bodies: neither they nor what follows them is processed.
 fn chunks() -> Vec<Row> {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 transfer-encoding: chunked\r\n\r\n";
@@ -171,7 +170,7 @@ fn chunks() -> Vec<Row> {
         ("chunks".to_owned(), format!("{head}{body}{HIDDEN}").into_bytes(), vec![status])
     };
     let mut rows: Vec<_> = rows.iter().map(|body| row(body, 400)).collect();
-    // What is announced is waited for, and swallows what is hidden.
+    // The server waits for the announced bytes, which swallow the hidden request.
     rows.push(row("ffffffffffffffff\r\n{}\r\n0\r\n\r\n", 408));
     rows
 }

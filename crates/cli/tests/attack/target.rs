@@ -1,4 +1,4 @@
-//! The program under attack, and whether it is unharmed.
+//! The server under attack, and checks that it recovered.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,43 +12,43 @@ use mcp_flow_testkit::wait::Deadline;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::attack::health::{Health, within};
-use crate::attack::way::{Transport, Way};
+use crate::attack::connection::{TestConnection, Transport};
+use crate::attack::resource_usage::{ResourceUsage, becomes_true_within};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 pub(crate) const ADA: &str = "ada-0123456789abcdef";
 pub(crate) const BOB: &str = "bob-0123456789abcdef";
 
-/// What must never come out of the program.
+/// Content of files outside the root, which must never be sent.
 pub(crate) const SECRET: &str = "what-lies-outside-the-root";
 
 /// `mcp-flow serve` on free ports, over every transport, with the files of one folder.
 pub(crate) struct Target {
     program: Child,
     folder: TempDir,
-    pub(crate) places: Value,
+    pub(crate) endpoints: Value,
     pub(crate) address: SocketAddr,
-    /// Whoever signs for the issuer it believes, if it asks who is calling.
+    /// Signs tokens of the trusted issuer, if the server requires authentication.
     pub(crate) issuer: Option<Signer>,
-    before: Health,
+    before: ResourceUsage,
     _deadline: Deadline,
 }
 
 impl Target {
-    /// One that lets everyone in who comes from this machine.
+    /// Starts a server without authentication.
     pub(crate) async fn open(more: &str, arguments: &[&str]) -> Self {
         Self::start(more, arguments, None).await
     }
 
-    /// One that lets in Ada, Bob and whoever has a token of the issuer.
+    /// Starts a server that requires a token: those of Ada and Bob, or one of the issuer.
     pub(crate) async fn with_tokens(more: &str, arguments: &[&str]) -> Self {
         Self::start(more, arguments, Some(Signer::ed25519("one"))).await
     }
 
     async fn start(more: &str, arguments: &[&str], issuer: Option<Signer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        lay_out(folder.path());
+        write_files(folder.path());
         if let Some(issuer) = &issuer {
             std::fs::write(folder.path().join("keys.json"), keys(&[issuer])).unwrap();
         }
@@ -69,26 +69,26 @@ impl Target {
         let deadline = Deadline::of(&program);
         let mut line = String::new();
         BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let places: Value = serde_json::from_str(&line).unwrap();
-        let host = places["http"].as_str().unwrap().trim_start_matches("http://");
+        let endpoints: Value = serde_json::from_str(&line).unwrap();
+        let host = endpoints["http"].as_str().unwrap().trim_start_matches("http://");
         let address = host.trim_end_matches('/').parse().unwrap();
-        let before = Health::of(program.id());
+        let before = ResourceUsage::of(program.id());
         let mut target =
-            Self { program, folder, places, address, issuer, before, _deadline: deadline };
-        // What is made on first use belongs to the start.
-        target.serves().await;
-        target.before = Health::settled(target.program.id()).await;
+            Self { program, folder, endpoints, address, issuer, before, _deadline: deadline };
+        // Resources that are created on first use belong to the baseline.
+        target.assert_serves().await;
+        target.before = ResourceUsage::settled(target.program.id()).await;
         target
     }
 
-    /// Has the configuration read again, with these tokens and no others.
-    pub(crate) fn let_in_only(&self, names: &[&str], more: &str) {
+    /// Reloads the configuration with the tokens of `names` only.
+    pub(crate) fn reload_with_tokens(&self, names: &[&str], more: &str) {
         configure(self.folder.path(), names, true, more);
         let id = self.program.id().to_string();
         assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
     }
 
-    /// The token a good client has, if it needs one.
+    /// The token of a valid client, if the server requires one.
     pub(crate) fn token(&self) -> Option<&'static str> {
         self.issuer.as_ref().map(|_| ADA)
     }
@@ -98,42 +98,44 @@ impl Target {
         self.folder.path().join("files").canonicalize().unwrap()
     }
 
-    /// Where the Unix socket is.
+    /// The path of the Unix socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// A good call works over every transport.
-    async fn serves(&self) {
-        for transport in Transport::EVERY {
-            let mut way = Way::open(self, transport).await;
+    /// Checks that a valid call works over every transport.
+    async fn assert_serves(&self) {
+        for transport in Transport::ALL {
+            let mut connection = TestConnection::open(self, transport).await;
             let arguments = json!({"name": "calculator.add", "arguments": {"a": 2, "b": 3}});
-            let heard = way.ask("tools/call", arguments).await;
-            let text = &heard.messages[0]["result"]["content"][0]["text"];
-            assert_eq!(text, "5", "{transport:?}: {heard:?}");
-            if transport != Transport::Alone {
+            let received = connection.call("tools/call", arguments).await;
+            let text = &received.messages[0]["result"]["content"][0]["text"];
+            assert_eq!(text, "5", "{transport:?}: {received:?}");
+            if transport != Transport::Stateless {
                 let watched = json!({"uri": format!("file://{}/a.txt", self.root().display())});
-                let heard = way.ask("resources/subscribe", watched).await;
-                assert_eq!(heard.code(), None, "{transport:?}: {heard:?}");
+                let received = connection.call("resources/subscribe", watched).await;
+                assert_eq!(received.code(), None, "{transport:?}: {received:?}");
             }
         }
     }
 
-    /// Nothing is left of an attack: good calls work, handles are back at the start, memory has
-    /// grown by no more than so many MiB, and nothing has panicked.
-    pub(crate) async fn unharmed(&self, mebibytes: u64) {
-        self.unharmed_but_for(0, mebibytes).await;
+    /// Checks that the server recovered: valid calls work, file descriptors are back at the
+    /// baseline, memory has grown by no more than `mebibytes`, and nothing has panicked.
+    pub(crate) async fn assert_recovered(&self, mebibytes: u64) {
+        self.assert_recovered_except(0, mebibytes).await;
     }
 
-    /// The same where so many handles are meant to stay, as those of files that wait to be fetched.
-    pub(crate) async fn unharmed_but_for(&self, handles: usize, mebibytes: u64) {
-        self.serves().await;
+    /// The same with file descriptors that may stay open, such as those of pending downloads.
+    pub(crate) async fn assert_recovered_except(&self, handles: usize, mebibytes: u64) {
+        self.assert_serves().await;
         let id = self.program.id();
         let most = self.before.handles + handles;
-        let returned = within(PATIENCE, async || Health::of(id).handles <= most).await;
-        let after = Health::of(id);
+        let returned =
+            becomes_true_within(CLEANUP_TIMEOUT, async || ResourceUsage::of(id).handles <= most)
+                .await;
+        let after = ResourceUsage::of(id);
         let start = self.before.handles;
-        assert!(returned, "{start} handles at the start, now {:?}", Health::handles(id));
+        assert!(returned, "{start} handles at the start, now {:?}", ResourceUsage::handles(id));
         let growth = after.memory.saturating_sub(self.before.memory) / (1024 * 1024);
         assert!(growth <= mebibytes, "memory has grown by {growth} MiB");
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
@@ -148,15 +150,15 @@ impl Drop for Target {
     }
 }
 
-/// The root with what may be read, and beside it what may not.
-fn lay_out(folder: &Path) {
+/// Writes the files below the root, and those outside of it.
+fn write_files(folder: &Path) {
     let root = folder.join("files");
     std::fs::create_dir_all(root.join("sub")).unwrap();
     std::fs::create_dir_all(folder.join("files-beside")).unwrap();
     std::fs::write(root.join("a.txt"), "inside").unwrap();
     std::fs::write(root.join("sub/b.txt"), "inside as well").unwrap();
-    for place in ["secret.txt", "files-beside/secret.txt", "files/.hidden"] {
-        std::fs::write(folder.join(place), SECRET).unwrap();
+    for path in ["secret.txt", "files-beside/secret.txt", "files/.hidden"] {
+        std::fs::write(folder.join(path), SECRET).unwrap();
     }
     for (to, link) in [("../secret.txt", "out"), ("..", "up"), ("/etc/hostname", "absolute")] {
         std::os::unix::fs::symlink(to, root.join(link)).unwrap();
@@ -185,5 +187,5 @@ fn configure(folder: &Path, names: &[&str], asks: bool, more: &str) {
 pub(crate) const ISSUER: &str = "https://login.example";
 pub(crate) const AUDIENCE: &str = "https://flow.example/mcp";
 
-/// How long what was attacked may take to clean up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time the server may take to release the resources of an attack.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Tokens that are forged, stolen from elsewhere, or over (INT-115 to INT-117, MCP-072, C-46).
+//! Forged, foreign and expired bearer tokens (INT-115 to INT-117, MCP-072, C-46).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,69 +8,142 @@ use mcp_flow_testkit::process::Program;
 use mcp_flow_testkit::signer::{Signer, unsigned};
 use serde_json::{Value, json};
 
-use crate::attack::book::Book;
-use crate::attack::raw::upgrade;
+use crate::attack::connection::{initialize, with_stateless_headers, with_token};
+use crate::attack::raw_http::upgrade;
+use crate::attack::report::TableReport;
 use crate::attack::target::{ADA, AUDIENCE, ISSUER, PROGRAM, Target};
-use crate::attack::way::{by, initialize, mirrored};
 use crate::attack::webtransport::{settings, url};
 
-/// INT-115, INT-117, MCP-072, C-46: no token but a good one opens any door, over any transport that
-/// asks.
+/// INT-115, INT-117, MCP-072, C-46: every endpoint and transport that requires authentication
+/// accepts valid tokens only.
 #[tokio::test]
 async fn invalid_tokens_are_rejected_on_every_transport() {
     let target = Target::with_tokens("", &[]).await;
     let signer = target.issuer.as_ref().unwrap();
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     let good = signer.sign(&claims());
-    for (door, request, let_in) in doors() {
-        let answer = by(Some(&good), request.clone()).send(target.address).await;
-        book.note(format!("a good token, {door}"), answer.status, let_in);
-        book.note(
+    for (door, request, let_in) in protected_endpoints() {
+        let answer = with_token(Some(&good), request.clone()).send(target.address).await;
+        report.compare(format!("a good token, {door}"), answer.status, let_in);
+        report.compare(
             format!("no token, {door}"),
             request.clone().send(target.address).await.status,
             401,
         );
         for (name, token, status) in forged(signer) {
-            let answer = by(Some(&token), request.clone()).send(target.address).await;
-            book.note(format!("{name}, {door}"), answer.status, status);
+            let answer = with_token(Some(&token), request.clone()).send(target.address).await;
+            report.compare(format!("{name}, {door}"), answer.status, status);
             let challenge = answer.header("www-authenticate").unwrap_or_default();
-            book.check(format!("{name}, {door}"), challenge.starts_with("Bearer "), challenge);
+            report.check(format!("{name}, {door}"), challenge.starts_with("Bearer "), challenge);
         }
         for (name, header) in headers(&good) {
             let request = request.clone().header("authorization", &header);
             let status = request.send(target.address).await.status;
-            book.note(format!("{name}, {door}"), status, 401);
+            report.compare(format!("{name}, {door}"), status, 401);
         }
-        let twice = by(Some(&good), request).bytes();
+        let twice = with_token(Some(&good), request).bytes();
         let twice = String::from_utf8(twice).unwrap().replacen(
             "\r\n",
             &format!("\r\nAuthorization: Bearer {ADA}\r\n"),
             1,
         );
-        let first = crate::attack::raw::first_status(&target, twice.as_bytes()).await;
-        book.note(format!("two tokens, {door}"), first, Some(401));
+        let first = crate::attack::raw_http::first_status(&target, twice.as_bytes()).await;
+        report.compare(format!("two tokens, {door}"), first, Some(401));
     }
     for (name, token, status) in forged(signer) {
-        // A token is a header's value; what is none cannot be sent.
+        // A token is sent as a header value; invalid ones cannot be sent.
         if token.is_empty() || token.contains(['\n', '\0']) {
             continue;
         }
         let refused = client::connect(url(&target), settings(&target, Some(&token))).await;
         let refused = refused.err().map(|refused| refused.to_string());
         let is_refused = refused.as_ref().is_some_and(|it| it.contains(&status.to_string()));
-        book.check(format!("{name}, WebTransport"), is_refused, format_args!("{refused:?}"));
+        report.check(format!("{name}, WebTransport"), is_refused, format_args!("{refused:?}"));
     }
     let refused = client::connect(url(&target), settings(&target, None)).await;
-    book.check("no token, WebTransport", refused.is_err(), "it was let in");
-    book.close(400);
-    target.unharmed(64).await;
+    report.check("no token, WebTransport", refused.is_err(), "it was accepted");
+    report.finish(400);
+    target.assert_recovered(64).await;
 }
 
-/// MCP-072: over stdio a wrong token is refused at initialize, and nothing is served.
+/// A token bound to a key is accepted on every transport with a new proof of that key only.
+#[tokio::test]
+async fn bound_tokens_need_a_proof_on_every_transport() {
+    let target = Target::with_tokens("", &[]).await;
+    let (signer, client) = (target.issuer.as_ref().unwrap(), Signer::p256("client"));
+    let mut report = TableReport::default();
+    let mut bound = claims();
+    bound["cnf"] = json!({"jkt": client.thumbprint()});
+    let token = signer.sign(&bound);
+    let base = format!("http://localhost:{}", target.address.port());
+    let proof = |method: &str, url: &str, time: u64| {
+        let (header, claims) = client.proof(method, url, &token, time);
+        client.sign_with(&header, &claims)
+    };
+    for (door, request, let_in) in protected_endpoints() {
+        let head = String::from_utf8(request.bytes()).unwrap();
+        let mut words = head.split([' ', '?']);
+        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let url = format!("{base}{path}");
+        let host = &base["http://".len()..];
+        let send = async |authorization: String, proof: &str| {
+            let request = request.clone().header("host", host);
+            let request = request.header("authorization", &authorization).header("dpop", proof);
+            request.send(target.address).await.status
+        };
+        let good = proof(method, &url, now());
+        let dpop = || format!("DPoP {token}");
+        for (name, authorization, proof, status) in [
+            ("a good proof", dpop(), good.clone(), let_in),
+            ("replayed", dpop(), good.clone(), 401),
+            ("another method", dpop(), proof("PATCH", &url, now()), 401),
+            ("another URL", dpop(), proof(method, &format!("{base}/else"), now()), 401),
+            ("from the future", dpop(), proof(method, &url, now() + 3600), 401),
+            ("from the past", dpop(), proof(method, &url, now() - 3600), 401),
+            ("no proof", dpop(), String::new(), 401),
+            ("as a bearer token", format!("Bearer {token}"), proof(method, &url, now()), 401),
+        ] {
+            let received = send(authorization, &proof).await;
+            report.compare(format!("{name}, {door}"), received, status);
+        }
+    }
+    let connect = async |scheme: &str, proof: &str| {
+        let mut settings = settings(&target, None);
+        let value = format!("{scheme} {token}").parse().unwrap();
+        settings.headers.insert("authorization", value);
+        settings.headers.insert("dpop", proof.parse().unwrap());
+        client::connect(url(&target), settings).await.is_ok()
+    };
+    let good = proof("CONNECT", url(&target), now());
+    for (name, scheme, proof, is_accepted) in [
+        ("a good proof", "DPoP", good.clone(), true),
+        ("replayed", "DPoP", good, false),
+        ("another method", "DPoP", proof("GET", url(&target), now()), false),
+        ("another URL", "DPoP", proof("CONNECT", &format!("{base}/mcp"), now()), false),
+        ("as a bearer token", "Bearer", proof("CONNECT", url(&target), now()), false),
+    ] {
+        let accepted = connect(scheme, &proof).await;
+        report.compare(format!("{name}, WebTransport"), accepted, is_accepted);
+    }
+    // A pipe carries no proofs, so that a bound token is rejected there.
+    let config = target.root().join("../flow.toml").canonicalize().unwrap();
+    let script = format!(
+        "MCP_FLOW_TOKEN='{token}' exec {PROGRAM} stdio --store memory: --config {}",
+        config.display()
+    );
+    let (_program, mut peer) = Program::start("/bin/sh", &["-c", &script]);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let reply = peer.try_call("initialize", params).await.unwrap_or_default();
+    report.compare("stdio", reply["error"]["data"]["name"].as_str(), Some("ACCESS_DENIED"));
+    report.finish(70);
+    target.assert_recovered(64).await;
+}
+
+/// MCP-072: over stdio an invalid token is rejected at initialize, and nothing is served.
 #[tokio::test]
 async fn invalid_tokens_are_rejected_over_stdio() {
     let target = Target::with_tokens("", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     let config = target.root().join("../flow.toml");
     let config = config.canonicalize().unwrap().display().to_string();
     let signer = target.issuer.as_ref().unwrap();
@@ -83,14 +156,14 @@ async fn invalid_tokens_are_rejected_over_stdio() {
         let (_program, mut peer) = Program::start("/bin/sh", &["-c", &script]);
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
         let reply = peer.try_call("initialize", params).await.unwrap_or_default();
-        book.note(name, reply["error"]["data"]["name"].as_str(), Some("ACCESS_DENIED"));
+        report.compare(name, reply["error"]["data"]["name"].as_str(), Some("ACCESS_DENIED"));
     }
-    book.close(30);
-    target.unharmed(64).await;
+    report.finish(30);
+    target.assert_recovered(64).await;
 }
 
-/// Everything that asks for a token: a request, and how it is answered with a good one.
-fn doors() -> Vec<(&'static str, Request, u16)> {
+/// The endpoints that require a token: a request, and its status with a valid token.
+fn protected_endpoints() -> Vec<(&'static str, Request, u16)> {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
     let list =
@@ -98,7 +171,7 @@ fn doors() -> Vec<(&'static str, Request, u16)> {
     let list = list.to_string();
     vec![
         ("initialize", initialize(), 200),
-        ("stateless", mirrored(Request::post("/mcp", &list), list.as_bytes()), 200),
+        ("stateless", with_stateless_headers(Request::post("/mcp", &list), list.as_bytes()), 200),
         ("listen", Request::get("/mcp").header("mcp-session-id", "x"), 404),
         ("delete", Request::new("DELETE", "/mcp").header("mcp-session-id", "x"), 404),
         ("sse", Request::get("/sse"), 200),
@@ -109,7 +182,7 @@ fn doors() -> Vec<(&'static str, Request, u16)> {
     ]
 }
 
-/// Headers that hold a good token in a wrong way.
+/// Authorization headers with a valid token in an invalid form.
 fn headers(good: &str) -> Vec<(&'static str, String)> {
     vec![
         ("the token alone", good.to_owned()),
@@ -132,7 +205,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Tokens that must not be believed, and how they are refused.
+/// Invalid tokens, and the status of their rejection.
 fn forged(signer: &Signer) -> Vec<(&'static str, String, u16)> {
     let stranger = Signer::ed25519("one");
     let with = |name: &str, value: Value| {
@@ -224,7 +297,7 @@ fn forged(signer: &Signer) -> Vec<(&'static str, String, u16)> {
         ("no audience", without("aud"), 401),
         ("an empty audience", with("aud", json!([])), 401),
         ("part of the audience", with("aud", json!("https://flow.example")), 401),
-        ("nobody", with("sub", json!("")), 401),
+        ("an empty subject", with("sub", json!("")), 401),
         ("no subject", without("sub"), 401),
         ("a subject of two lines", with("sub", json!("a\nb")), 401),
         ("too few scopes", with("scope", json!("")), 403),

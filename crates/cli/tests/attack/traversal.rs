@@ -1,52 +1,52 @@
-//! Paths that lead out of the served folder, in every spelling (PAT-019, PAT-021, PAT-022, PAT-058).
+//! Path traversal out of the served folder, in every encoding (PAT-019, PAT-021, PAT-022, PAT-058).
 
 use mcp_flow_testkit::http::Connection;
 use serde_json::json;
 
-use crate::attack::book::Book;
+use crate::attack::connection::{Received, TestConnection, Transport};
+use crate::attack::report::TableReport;
 use crate::attack::target::{SECRET, Target};
-use crate::attack::way::{Heard, Transport, Way};
 
-/// PAT-019, PAT-021, PAT-058: no spelling of a URI reads or watches what is outside, and what is
-/// there cannot be told from what is not.
+/// PAT-019, PAT-021, PAT-058: no encoding of a URI reads or subscribes to a file outside of the
+/// root, and existing files look like missing ones.
 #[tokio::test]
 async fn no_uri_leaves_the_roots() {
     let target = Target::open("", &[]).await;
-    let (root, mut book) = (target.root().display().to_string(), Book::default());
+    let (root, mut report) = (target.root().display().to_string(), TableReport::default());
     let parent = root.strip_suffix("/files").unwrap();
-    for transport in Transport::EVERY {
-        let mut way = Way::open(&target, transport).await;
+    for transport in Transport::ALL {
+        let mut connection = TestConnection::open(&target, transport).await;
         let absent = format!("file://{root}/absent.txt");
-        let expected = way.ask("resources/read", json!({"uri": absent})).await.code();
+        let expected = connection.call("resources/read", json!({"uri": absent})).await.code();
         assert!(expected.is_some(), "{transport:?}");
         for uri in URIS {
             let uri = uri.replace("{root}", &root).replace("{parent}", parent);
-            let heard = way.ask("resources/read", json!({"uri": uri})).await;
-            book.note(format!("{transport:?} {uri}"), heard.code(), expected);
-            book.check(format!("{transport:?} {uri}"), !tells(&heard), "it tells");
-            if transport != Transport::Alone {
-                let heard = way.ask("resources/subscribe", json!({"uri": uri})).await;
-                book.note(format!("{transport:?} watching {uri}"), heard.code(), expected);
+            let received = connection.call("resources/read", json!({"uri": uri})).await;
+            report.compare(format!("{transport:?} {uri}"), received.code(), expected);
+            report.check(format!("{transport:?} {uri}"), !leaks_secret(&received), "it tells");
+            if transport != Transport::Stateless {
+                let received = connection.call("resources/subscribe", json!({"uri": uri})).await;
+                report.compare(format!("{transport:?} watching {uri}"), received.code(), expected);
             }
         }
         for path in PATHS {
             let call = json!({"name": "read_file", "arguments": {"path": path}});
-            let heard = way.ask("tools/call", call).await;
-            let is_refused = heard.messages[0]["result"]["isError"] == true;
+            let received = connection.call("tools/call", call).await;
+            let is_refused = received.messages[0]["result"]["isError"] == true;
             let row = format!("{transport:?} read_file {path:?}");
-            book.check(row, is_refused && !tells(&heard), format_args!("{heard:?}"));
+            report.check(row, is_refused && !leaks_secret(&received), format_args!("{received:?}"));
         }
-        way.finish().await;
+        connection.finish().await;
     }
-    book.close(1000);
-    target.unharmed(64).await;
+    report.finish(1000);
+    target.assert_recovered(64).await;
 }
 
-/// PAT-021: the console, downloads and every other room have what they have, and no path to files.
+/// PAT-021: no path of the console, of downloads or of another endpoint reads a file.
 #[tokio::test]
 async fn no_http_path_leaves_the_roots() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     for (path, status) in ADDRESSES {
         for method in ["GET", "HEAD", "POST"] {
             let head = format!(
@@ -57,22 +57,22 @@ async fn no_http_path_leaves_the_roots() {
             connection.write(head.as_bytes()).await;
             let mut answer = connection.response().await;
             let row = format!("{method} {path}");
-            book.note(&row, answer.status, *status);
+            report.compare(&row, answer.status, *status);
             if method != "HEAD" {
                 let body = String::from_utf8_lossy(&answer.bytes().await).into_owned();
                 let tells =
                     body.contains(SECRET) || body.contains("root:") || body.contains("[offer");
-                book.check(&row, !tells, body);
+                report.check(&row, !tells, body);
             }
         }
     }
-    book.close(100);
-    target.unharmed(64).await;
+    report.finish(100);
+    target.assert_recovered(64).await;
 }
 
-/// Whether something came out that should not.
-fn tells(heard: &Heard) -> bool {
-    let text = format!("{:?}", heard.messages);
+/// Returns whether a response reveals content from outside the root.
+fn leaks_secret(received: &Received) -> bool {
+    let text = format!("{:?}", received.messages);
     text.contains(SECRET) || text.contains("root:x:")
 }
 
@@ -181,13 +181,13 @@ const PATHS: &[&str] = &[
     "sub",
 ];
 
-/// Addresses, and what is answered.
+/// Paths, and their status.
 const ADDRESSES: &[(&str, u16)] = &[
     ("/../../etc/passwd", 404),
     ("/../flow.toml", 404),
     ("/flow.toml", 404),
     ("/.git/config", 404),
-    ("/.mcp-flow/journal.redb", 404),
+    ("/.mcp-flow/journal.db", 404),
     ("/%2e%2e/flow.toml", 404),
     ("/%2e%2e%2fflow.toml", 404),
     ("/..%2fflow.toml", 404),
@@ -213,11 +213,11 @@ const ADDRESSES: &[(&str, u16)] = &[
     ("/assets/../../flow.toml", 404),
 ];
 
-/// Addresses that begin where downloads are: only those may be fetched that were made.
+/// Paths below the downloads: only created links can be fetched.
 #[tokio::test]
 async fn no_download_leaves_the_roots() {
     let target = Target::open("", &[]).await;
-    let mut book = Book::default();
+    let mut report = TableReport::default();
     for token in [
         "",
         "/",
@@ -241,9 +241,9 @@ async fn no_download_leaves_the_roots() {
             let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
             let mut connection = Connection::open(target.address).await;
             connection.write(head.as_bytes()).await;
-            book.note(format!("{method} {path}"), connection.response().await.status, 404);
+            report.compare(format!("{method} {path}"), connection.response().await.status, 404);
         }
     }
-    book.close(32);
-    target.unharmed(64).await;
+    report.finish(32);
+    target.assert_recovered(64).await;
 }

@@ -1,4 +1,4 @@
-//! The way in by WebTransport, and what a bare connection can try there.
+//! WebTransport connections to the target, and a bare QUIC connection.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use web_transport_quinn::quinn::{ClientConfig, Connection, ConnectionError, Endp
 
 use crate::attack::target::Target;
 
-/// How a good client reaches the target.
+/// The connect settings of a valid client.
 pub(crate) fn settings(target: &Target, token: Option<&str>) -> ConnectSettings {
-    let hash = target.places["certificateHash"].as_str().unwrap();
+    let hash = target.endpoints["certificateHash"].as_str().unwrap();
     let token = token.map(str::to_owned);
     ConnectSettings {
         token,
@@ -27,13 +27,13 @@ pub(crate) fn settings(target: &Target, token: Option<&str>) -> ConnectSettings 
     }
 }
 
-/// Where the target is.
+/// The UDP address of the target.
 pub(crate) fn url(target: &Target) -> &str {
-    target.places["webtransport"].as_str().unwrap()
+    target.endpoints["webtransport"].as_str().unwrap()
 }
 
-/// A peer whose messages travel in this encoding as soon as they may; the peer itself sends and sees
-/// JSON, and what is no JSON goes as it is.
+/// Connects a peer with this encoding once negotiated. The test sends and sees JSON; other bytes
+/// are sent unchanged.
 pub(crate) async fn connect(target: &Target, token: Option<&str>, wanted: Encoding) -> Peer {
     let connected = client::connect(url(target), settings(target, token)).await;
     let (client, mut events) = connected.unwrap();
@@ -58,7 +58,7 @@ pub(crate) async fn connect(target: &Target, token: Option<&str>, wanted: Encodi
 
 async fn send(client: &TransportClient, frame: Vec<u8>, wanted: Encoding) {
     let Ok(mut value) = serde_json::from_slice::<Value>(&frame) else {
-        // A server that has ended takes no more; the test will notice by what does not come.
+        // A server that has ended takes no more; the test fails on the missing response.
         return drop(client.send_untracked(&frame).await);
     };
     if value["method"] == "initialize" && value["params"].is_object() {
@@ -66,7 +66,7 @@ async fn send(client: &TransportClient, frame: Vec<u8>, wanted: Encoding) {
         let hello = client.encoding().encode(&value).unwrap();
         return drop(client.send(&hello).await);
     }
-    // JSON goes as it was written: what is wrong with it may be in how it is.
+    // JSON is sent unchanged, because it may be invalid on purpose.
     let frame = match client.encoding() {
         Encoding::Json => frame,
         Encoding::Cbor => Encoding::Cbor.encode(&value).unwrap(),
@@ -81,7 +81,7 @@ fn decode(message: &[u8]) -> Value {
     }
 }
 
-/// A bare QUIC connection that would speak this protocol.
+/// Opens a QUIC connection with the ALPN of HTTP/3, without a WebTransport session.
 pub(crate) async fn dial(
     target: &Target,
     protocol: &str,

@@ -1,4 +1,4 @@
-//! The commands that use a server.
+//! Commands that use a server: call, list, read, watch.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{PROGRAM, Server, local, run};
 
-/// MCP-032, MCP-036, MCP-039: what comes of a call is on standard output, what went wrong on
-/// standard error, and the exit code tells which it was.
+/// MCP-032, MCP-036, MCP-039: results are written to standard output, errors to standard error,
+/// each outcome with its exit code.
 #[test]
 fn exit_codes_tell_the_outcome_of_a_call() {
     for (words, code, part) in [
@@ -34,21 +34,21 @@ fn exit_codes_tell_the_outcome_of_a_call() {
     }
 }
 
-/// MCP-035, MCP-054: a server that is not there, one that says nothing sensible, one that ends at
-/// once: each has its exit code, and its message says what to do.
+/// MCP-035, MCP-054: unreachable servers, servers that do not speak MCP and servers that exit: each
+/// has its exit code and a message that says what to do.
 #[test]
 fn unusable_servers_have_their_own_exit_codes() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let nobody = format!("http://127.0.0.1:{port}/mcp");
+    let unreachable = format!("http://127.0.0.1:{port}/mcp");
     for (arguments, codes, part) in [
-        (&["ping", &nobody][..], &[3][..], "cannot connect"),
+        (&["ping", &unreachable][..], &[3][..], "cannot connect"),
         (&["ping", "--", "/nowhere/at/all"], &[3], "/nowhere/at/all"),
         (&["ping", "--", "false"], &[3], "false"),
         (&["ping", "--time-limit", "2", "--", "yes"], &[4], "invalid message"),
         (&["ping", "nobody-has-this-name"], &[2], "nobody-has-this-name"),
         (&["ping"], &[2], "http://127.0.0.1:4433/mcp"),
-        (&["ping", &nobody, "more"], &[2], "more"),
+        (&["ping", &unreachable, "more"], &[2], "more"),
     ] {
         let (out, err, code) = run(arguments, "");
         assert!(codes.contains(&code) && out.is_empty(), "{arguments:?} ended with {code}: {err}");
@@ -56,8 +56,8 @@ fn unusable_servers_have_their_own_exit_codes() {
     }
 }
 
-/// INT-087, INT-099: without a terminal, questions are lines; a wrong answer is asked for again;
-/// answers may come from a file; and who has nothing more to say is told what is missing.
+/// INT-087, INT-099: without a terminal, prompts and answers are lines; an invalid answer is asked
+/// for again; answers may come from a file; missing answers are named.
 #[test]
 fn a_flow_can_be_answered_by_lines_and_by_a_file() {
     let (out, err, code) = run(&local("call", &["register"]), "Ada\nnowhere\nada@a.example\n");
@@ -82,9 +82,9 @@ fn a_flow_can_be_answered_by_lines_and_by_a_file() {
     assert!(code == 2 && err.contains("email=VALUE"), "{code}: {err}");
 }
 
-/// INT-099: where the server holds no conversations, a flow is called with everything upfront.
+/// INT-099: without session support on the server, a flow is called with all parameters.
 #[test]
-fn a_flow_is_called_upfront_where_there_are_no_conversations() {
+fn a_flow_is_called_with_all_parameters_without_session_support() {
     let words = ["register", "name=Ada", "email=ada@a.example"];
     let mut arguments = local("call", &words);
     arguments.push("--no-interaction");
@@ -92,25 +92,26 @@ fn a_flow_is_called_upfront_where_there_are_no_conversations() {
     assert!(code == 0 && out.contains("ada@a.example"), "{code}: {out} {err}");
 }
 
-/// MCP-031, MCP-033, MCP-037: what a server offers, over every transport, for people and programs.
+/// MCP-031, MCP-033, MCP-037: lists of tools, resources and prompts, over every transport, as
+/// tables and JSON.
 #[test]
 fn everything_a_server_offers_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\u{1b}[31m").unwrap();
     let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
-    let hash = server.places["certificateHash"].as_str().unwrap();
-    // A host alone is enough.
-    let host = server.places["http"].as_str().unwrap().trim_end_matches('/').to_owned();
-    for place in ["mcp", "sse", "websocket", "webtransport", "host"] {
-        let target = server.places[place].as_str().unwrap_or(&host);
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
+    // A host without a path is enough.
+    let host = server.endpoints["http"].as_str().unwrap().trim_end_matches('/').to_owned();
+    for endpoint in ["mcp", "sse", "websocket", "webtransport", "host"] {
+        let target = server.endpoints[endpoint].as_str().unwrap_or(&host);
         let run =
             |words: &[&str], input| run(&[words, &["--certificate-hash", hash]].concat(), input);
         let (out, err, code) = run(&["tools", target, "--format", "json"], "");
-        assert_eq!(code, 0, "{place}: {err}");
+        assert_eq!(code, 0, "{endpoint}: {err}");
         let listed: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(listed["tools"][0]["name"], "calculator.add", "{place}");
+        assert_eq!(listed["tools"][0]["name"], "calculator.add", "{endpoint}");
         let (out, _, _) = run(&["tools", target], "");
-        assert!(out.lines().any(|line| line.starts_with("calculator.add")), "{place}: {out}");
+        assert!(out.lines().any(|line| line.starts_with("calculator.add")), "{endpoint}: {out}");
         let (out, _, _) = run(&["prompts", "--format=plain", target], "");
         assert!(out.contains("analyze_data\tdata\t"), "{out}");
         let (out, _, _) = run(&["prompt", target, "analyze_data", "data=1 2 3"], "");
@@ -130,17 +131,16 @@ fn everything_a_server_offers_is_listed() {
     }
 }
 
-/// PAT-024, C-59: what is too large for a result is fetched, whole, under its own name, and nothing
-/// half is left.
+/// PAT-024, C-59: large results are downloaded under their own name, complete or not at all.
 #[test]
 fn large_results_are_downloaded() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     std::fs::write(folder.path().join("large.bin"), &bytes).unwrap();
     let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
-    let hash = server.places["certificateHash"].as_str().unwrap();
-    for place in ["mcp", "webtransport"] {
-        let target = server.places[place].as_str().unwrap();
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
+    for endpoint in ["mcp", "webtransport"] {
+        let target = server.endpoints[endpoint].as_str().unwrap();
         let saved = tempfile::tempdir().unwrap();
         let into = saved.path().to_str().unwrap();
         let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
@@ -149,32 +149,32 @@ fn large_results_are_downloaded() {
             &["read", target, &uri, "--output", into],
         ] {
             let (_, err, code) = run(&[arguments, &["--certificate-hash", hash]].concat(), "");
-            assert!(code == 0 && err.contains("saved "), "{place} {code}: {err}");
+            assert!(code == 0 && err.contains("saved "), "{endpoint} {code}: {err}");
         }
         let mut names: Vec<_> =
             std::fs::read_dir(into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["large-2.bin", "large.bin"], "{place}");
+        assert_eq!(names, ["large-2.bin", "large.bin"], "{endpoint}");
         for name in names {
             assert!(std::fs::read(saved.path().join(name)).unwrap() == bytes);
         }
         let words = ["read", target, &uri, "--raw", "--certificate-hash", hash];
         let raw = output(Command::new(PROGRAM).args(words));
-        assert!(raw.stdout == bytes, "{place}: {}", String::from_utf8_lossy(&raw.stderr));
+        assert!(raw.stdout == bytes, "{endpoint}: {}", String::from_utf8_lossy(&raw.stderr));
     }
 }
 
-/// PAT-060: a resource that changes is shown again.
+/// PAT-060: a watched resource is shown again when it changes.
 #[test]
 fn a_watched_resource_is_shown_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "old").unwrap();
     let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
-    let hash = server.places["certificateHash"].as_str().unwrap();
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
     let uri = format!("file://{}/notes.txt", folder.path().canonicalize().unwrap().display());
-    for (place, [old, new]) in [("mcp", ["old", "new"]), ("webtransport", ["new", "newest"])] {
-        let target = server.places[place].as_str().unwrap();
+    for (endpoint, [old, new]) in [("mcp", ["old", "new"]), ("webtransport", ["new", "newest"])] {
+        let target = server.endpoints[endpoint].as_str().unwrap();
         let mut watching = Command::new(PROGRAM)
             .args(["watch", target, &uri, "--changes", "1", "--certificate-hash", hash])
             .stdout(Stdio::piped())
@@ -182,14 +182,14 @@ fn a_watched_resource_is_shown_when_it_changes() {
             .unwrap();
         let _deadline = Deadline::of(&watching);
         let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), old, "{place}");
+        assert_eq!(lines.next().unwrap().unwrap(), old, "{endpoint}");
         std::fs::write(&path, new).unwrap();
-        assert_eq!(lines.next().unwrap().unwrap(), new, "{place}");
+        assert_eq!(lines.next().unwrap().unwrap(), new, "{endpoint}");
         assert_eq!(watching.wait().unwrap().code(), Some(0));
     }
 }
 
-/// PAT-060: a file that is away for a moment is waited for.
+/// PAT-060: watching survives a file that is briefly missing.
 #[test]
 fn a_watched_file_may_be_renamed_for_a_moment() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,10 +205,10 @@ fn a_watched_file_may_be_renamed_for_a_moment() {
         .unwrap();
     let _deadline = Deadline::of(&watching);
     let mut shown = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let mut told = BufReader::new(watching.stderr.take().unwrap()).lines();
+    let mut received = BufReader::new(watching.stderr.take().unwrap()).lines();
     assert_eq!(shown.next().unwrap().unwrap(), "old");
     std::fs::rename(&path, &away).unwrap();
-    let line = told.next().unwrap().unwrap();
+    let line = received.next().unwrap().unwrap();
     assert!(line.contains("Waiting for the next change"), "{line}");
     std::fs::write(&away, "new").unwrap();
     std::fs::rename(&away, &path).unwrap();
@@ -217,7 +217,7 @@ fn a_watched_file_may_be_renamed_for_a_moment() {
     watching.wait().unwrap();
 }
 
-/// A resource that may not be read any more is not waited for.
+/// Watching ends when access to the resource is denied.
 #[test]
 fn watching_ends_when_access_is_denied() {
     let script = Script::new(
@@ -255,7 +255,7 @@ fn tools_are_listed_by_category() {
     assert!(names(&["--category", "none-of-them"]).is_empty());
 }
 
-/// MCP-039: what a server says of an error, its number and its data, is shown.
+/// MCP-039: code and data of a server's error are shown.
 #[test]
 fn the_data_of_an_error_is_shown() {
     let (_, err, code) = run(&local("read", &["file:///nowhere"]), "");
@@ -264,13 +264,13 @@ fn the_data_of_an_error_is_shown() {
     assert!(err.contains("-32602") && err.contains(data), "{err}");
 }
 
-/// INT-087, INT-098: a conversation over WebTransport is held, or left and taken up again, and a
-/// server is believed by its certificate alone.
+/// INT-087, INT-098: a session over WebTransport is finished, or interrupted and resumed; the
+/// server is trusted by its certificate fingerprint.
 #[test]
 fn a_flow_runs_over_webtransport() {
     let server = Server::start(&["--store", "memory:"]);
-    let target = server.places["webtransport"].as_str().unwrap();
-    let hash = server.places["certificateHash"].as_str().unwrap();
+    let target = server.endpoints["webtransport"].as_str().unwrap();
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
     let trust = ["--certificate-hash", hash];
     let call = [&trust[..], &["--format=json"]].concat();
     let (out, err, code) =
@@ -304,16 +304,16 @@ fn a_flow_runs_over_webtransport() {
     assert!(code == 2 && err.contains("64 hexadecimal digits"), "{code}: {err}");
 }
 
-/// C-53: whoever has no token is told so, and whoever has one comes in.
+/// C-53: a missing token is reported, and a valid one grants access.
 #[test]
 fn a_token_grants_access() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
     let server = Server::start(&["--store", "memory:", "--token-file", file.to_str().unwrap()]);
-    let target = server.places["mcp"].as_str().unwrap();
-    let webtransport = server.places["webtransport"].as_str().unwrap();
-    let hash = server.places["certificateHash"].as_str().unwrap();
+    let target = server.endpoints["mcp"].as_str().unwrap();
+    let webtransport = server.endpoints["webtransport"].as_str().unwrap();
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
     for command in [
         &["ping", target][..],
         &["sessions", "list", "--url", target],
@@ -327,26 +327,26 @@ fn a_token_grants_access() {
     }
 }
 
-/// A token in a header of one's own opens the door as well, over every transport that has headers.
+/// A token in a custom header grants access over every transport with headers.
 #[test]
 fn a_header_is_sent_along() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
     let server = Server::start(&["--token-file", file.to_str().unwrap()]);
-    let hash = server.places["certificateHash"].as_str().unwrap();
-    for place in ["mcp", "sse", "websocket", "webtransport"] {
-        let target = server.places[place].as_str().unwrap();
+    let hash = server.endpoints["certificateHash"].as_str().unwrap();
+    for endpoint in ["mcp", "sse", "websocket", "webtransport"] {
+        let target = server.endpoints[endpoint].as_str().unwrap();
         for (token, expected) in [("0123456789abcdef0123", 0), ("wrong", 5)] {
             let header = format!("Authorization: Bearer {token}");
             let words = ["ping", target, "--certificate-hash", hash, "--header", &header];
             let (_, err, code) = run(&words, "");
-            assert_eq!(code, expected, "{place}: {err}");
+            assert_eq!(code, expected, "{endpoint}: {err}");
         }
     }
 }
 
-/// Servers have names: in a file of ours, and in those of other hosts.
+/// Server names are resolved from the user's configuration and from those of other hosts.
 #[test]
 fn a_server_is_found_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -362,7 +362,7 @@ fn a_server_is_found_by_its_name() {
     assert!(code == 2 && err.contains("mine"), "{err}");
 }
 
-/// What shells and `man` read names every command.
+/// Completions and man pages cover every command.
 #[test]
 fn shells_and_man_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

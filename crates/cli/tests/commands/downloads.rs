@@ -1,4 +1,4 @@
-//! Files of a call: fetched at the same time, and all of them, whole, or none.
+//! Downloads of a call: concurrent, and saved completely or not at all.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,19 +11,19 @@ use serde_json::json;
 
 use super::{PROGRAM, Server, run};
 
-/// WT-049, MCP-079: a file that is truncated while it is downloaded is an error with the reason, and
-/// nothing of it is saved.
+/// WT-049, MCP-079: a file truncated during its download is an error with the reason, and nothing
+/// is saved.
 #[test]
 fn a_truncated_file_is_not_saved() {
     let (source, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start(&["--store", "memory:", "--root", source.path().to_str().unwrap()]);
-    let place = |name: &str| server.places[name].as_str().unwrap();
-    let hash = ["--certificate-hash", place("certificateHash")];
-    for (url, options, told) in [
-        (place("webtransport"), &hash[..], "truncated: it ended after"),
-        (place("mcp"), &[], "failed"),
+    let endpoint = |name: &str| server.endpoints[name].as_str().unwrap();
+    let hash = ["--certificate-hash", endpoint("certificateHash")];
+    for (url, options, received) in [
+        (endpoint("webtransport"), &hash[..], "truncated: it ended after"),
+        (endpoint("mcp"), &[], "failed"),
     ] {
-        // Nothing reads as much in time, and next to nothing of it is on the disk.
+        // Too large to read in time, and sparse on disk.
         let file = File::create(source.path().join("large.bin")).unwrap();
         file.set_len(1 << 40).unwrap();
         let mut child = Command::new(PROGRAM)
@@ -42,19 +42,18 @@ fn a_truncated_file_is_not_saved() {
         let output = end(child);
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{url}: {err}");
-        assert!(err.contains("large.bin") && err.contains(told), "{url}: {err}");
+        assert!(err.contains("large.bin") && err.contains(received), "{url}: {err}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{url}: nothing is left");
     }
 }
 
-/// How many bytes the files in a folder have.
+/// The total size of the files in a folder.
 fn size_within(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).unwrap();
     files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
 }
 
-/// PAT-024: what is linked to is fetched at the same time: no link here leads to anything before all
-/// of them were followed.
+/// PAT-024: linked files are downloaded concurrently: no link responds before all were requested.
 #[test]
 fn downloads_run_concurrently() {
     let all = Barrier::new(LINKS.len());
@@ -67,10 +66,10 @@ fn downloads_run_concurrently() {
     assert_eq!(names, LINKS.map(|name| (name.to_owned(), format!("GET /{name}"))));
 }
 
-/// PAT-023: when one breaks off, the others are given up, and nothing half is in the folder.
+/// PAT-023: a failed download cancels the others, and no partial file is left.
 #[test]
 fn a_failed_download_cancels_the_others() {
-    for (broken, told) in [
+    for (broken, received) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome", "failed"),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n", "failed"),
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n\u{1b}[", "404"),
@@ -90,13 +89,13 @@ fn a_failed_download_cancels_the_others() {
                 }
             }
         });
-        assert!([3, 4].contains(&code) && err.contains(told), "{code}: {err}");
+        assert!([3, 4].contains(&code) && err.contains(received), "{code}: {err}");
         assert!(!err.contains('\u{1b}'), "{err}");
-        assert!(names.is_empty(), "{told}: {names:?}");
+        assert!(names.is_empty(), "{received}: {names:?}");
     }
 }
 
-/// A download that stands still is given up within the time limit.
+/// A stalled download ends with the timeout.
 #[test]
 fn a_stalled_download_times_out() {
     let (names, err, code) = download(|mut asked| {
@@ -107,8 +106,8 @@ fn a_stalled_download_times_out() {
     assert!(names.is_empty(), "{names:?}");
 }
 
-/// Calls a tool that links to three files, whose content is up to the test: what was saved, what was
-/// said, and the exit code.
+/// Calls a tool that links to three files with content from the test. Returns the saved files,
+/// standard error and the exit code.
 fn download(
     content: impl Fn(ScriptedRequest) + Send + Sync + 'static,
 ) -> (Vec<(String, String)>, String, i32) {
@@ -134,7 +133,7 @@ fn download(
     (saved(folder.path()), err, code)
 }
 
-/// The files in a folder, hidden ones too, with their content.
+/// The files in a folder with their content, including hidden ones.
 fn saved(folder: &Path) -> Vec<(String, String)> {
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

@@ -1,4 +1,4 @@
-//! The revision that is spoken, chosen by the caller.
+//! `--protocol-version`.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{PROGRAM, Server, run};
 
-/// C-04: every revision can be chosen by `--protocol-version`, and one that nobody here, or not the
-/// server, speaks is an error that says so.
+/// C-04: every revision can be chosen; an unknown one, or one that the server does not support, is
+/// an error that says so.
 #[test]
 fn a_revision_is_chosen() {
     let server = Server::start(&["--store", "memory:"]);
@@ -37,11 +37,11 @@ fn a_revision_is_chosen() {
     }
 }
 
-/// PAT-009: a server that speaks the newest revision, and asks only by requests of its own, which
-/// that revision has not, is usable by choosing an older one.
+/// PAT-009: a server of the newest revision that sends requests of its own, which that revision
+/// does not have, works with an older revision.
 #[test]
 fn a_tool_that_asks_by_request_is_usable() {
-    let (told, answered) = channel();
+    let (received, answered) = channel();
     let answered = Mutex::new(answered);
     let address = http(move |mut asked: ScriptedRequest| {
         let message = asked.message.clone();
@@ -68,7 +68,7 @@ fn a_tool_that_asks_by_request_is_usable() {
                 asked.result(&json!({"content": [{"type": "text", "text": text}]}));
             }
             _ if message["id"] == "form" => {
-                told.send(message["result"].clone()).unwrap();
+                received.send(message["result"].clone()).unwrap();
                 asked.content("202 Accepted", "text/plain", "");
             }
             _ if message.get("id").is_some() => asked.error(-32601, "Method not found"),
@@ -85,7 +85,7 @@ fn a_tool_that_asks_by_request_is_usable() {
     assert!(err.contains("Who is there?"), "{err}");
 }
 
-/// PAT-009: our own server asks in every revision that has forms, by a request or by a round.
+/// PAT-009: the example server asks in every revision with forms, by a request or a round.
 #[test]
 fn our_server_asks_in_the_revision_that_is_chosen() {
     let folder = tempfile::tempdir().unwrap();

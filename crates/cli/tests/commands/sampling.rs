@@ -1,4 +1,4 @@
-//! What a server asks of a model, in the hands of the person.
+//! Sampling requests of a server, reviewed by the person.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use mcp_flow_testkit::scripted::Script;
 
 use super::run;
 
-/// PAT-049, PAT-051: a request is shown with its limit and its preferences, and can be edited before
-/// the model reads it; so can the answer before the server does.
+/// PAT-049, PAT-051: a request is shown with its limit and preferences, and can be edited before it
+/// is sent to the model; so can the response before it is sent to the server.
 #[test]
 fn requests_and_answers_are_edited_before_they_are_approved() {
     let folder = tempfile::tempdir().unwrap();
     let (config, seen) = parrot(folder.path());
-    for (typed, sent, told) in [
+    for (typed, sent, received) in [
         ("yes\nyes\n", ["Be polite", "What does it say?", ":100"], "pieces of eight"),
         (
             "edit\nBe brief\n\n50\ny\ne\nnine pieces\ny\n",
@@ -32,9 +32,9 @@ fn requests_and_answers_are_edited_before_they_are_approved() {
         let read = std::fs::read_to_string(&seen).unwrap();
         assert!(sent.iter().all(|part| read.contains(part)), "{read}");
         let answer = script.received().into_iter().find(|message| message["id"] == "s1").unwrap();
-        assert_eq!(answer["result"]["content"]["text"], told);
+        assert_eq!(answer["result"]["content"]["text"], received);
     }
-    // Who edits and then says no has said no.
+    // Editing and then declining is declining.
     let script = Script::new(ASKING, "");
     let path = script.path().display().to_string();
     let (_, err, _) =
@@ -43,7 +43,8 @@ fn requests_and_answers_are_edited_before_they_are_approved() {
     assert_eq!(answer["error"]["code"], -1, "{err}");
 }
 
-/// A configuration with a model that says the same whatever it reads, and where it keeps that.
+/// A configuration with a model that always returns the same text, and the file that records its
+/// input.
 pub(crate) fn parrot(folder: &Path) -> (String, PathBuf) {
     let (file, seen) = (folder.join("config.toml"), folder.join("seen"));
     let command = format!("cat > '{}'; printf 'pieces of eight'", seen.display());
@@ -52,7 +53,7 @@ pub(crate) fn parrot(folder: &Path) -> (String, PathBuf) {
     (file.display().to_string(), seen)
 }
 
-/// A server whose tool asks a model.
+/// A server whose tool sends a sampling request.
 pub(crate) const ASKING: &str = r#"
   *'"tools/list"'*) reply result '{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}' ;;
   *'"tools/call"'*)

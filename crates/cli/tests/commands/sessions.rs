@@ -1,4 +1,4 @@
-//! `mcp-flow sessions`, against a server and its store at rest.
+//! `mcp-flow sessions`, on a running server and on an offline store.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::{PROGRAM, Server, run};
 
-/// INT-098, INT-113, MCP-094: a conversation is begun on one server, survives its sudden end, is
-/// answered at rest and finished on the next, and its answers cannot be read in the file.
+/// INT-098, INT-113, MCP-094: a session is started on one server, survives its crash, is answered
+/// offline and finished on the next server; its answers cannot be read in the file.
 #[tokio::test]
 async fn a_session_survives_its_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -23,7 +23,7 @@ async fn a_session_survives_its_server() {
     let declared = peer.call("capabilities", json!({})).await["result"].clone();
     assert_eq!(declared["features"]["sessionPersistence"], true);
     peer.initialize(Revision::V2025_11_25).await;
-    // INT-020: what is wrong is refused at once, though it would be asked for later.
+    // INT-020: an invalid parameter is rejected at once, though it would be asked for later.
     let wrong = json!({"toolName": "register", "initialParams": {"email": "nowhere"}});
     let refused = peer.call("interaction.start", wrong).await["error"].clone();
     assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32004), &json!("email")));
@@ -50,8 +50,8 @@ async fn a_session_survives_its_server() {
     assert_eq!(code, 1, "what is over cannot be cancelled");
 }
 
-/// INT-133, C-43: with a guard, a token that was used is refused after a sudden end of the server as
-/// well, whatever it is used for; the newest goes on.
+/// INT-133, C-43: with a replay guard, a used token is rejected for every operation after a crash
+/// as well; the newest one is accepted.
 #[tokio::test]
 async fn used_tokens_are_refused_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ async fn used_tokens_are_refused_after_a_crash() {
     program.kill().await;
 }
 
-/// C-41, INT-080: who looks at a conversation is told when it will end, or when and why it has.
+/// C-41, INT-080: `sessions show` prints when a session will expire, or when and why it has ended.
 #[tokio::test]
 async fn a_session_shows_when_and_why_it_ended() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ async fn a_session_shows_when_and_why_it_ended() {
     assert!(cancelled.contains("cancelled, never mind"), "{cancelled}");
 }
 
-/// INT-107: a burst is refused with when to go on, and other conversations do not notice.
+/// INT-107: a burst is rejected with a retry delay, and other sessions are not affected.
 #[tokio::test]
 async fn answers_are_rate_limited() {
     let options = ["stdio", "--store", "memory:", "--answers-per-second", "1"];
@@ -135,7 +135,8 @@ async fn answers_are_rate_limited() {
     program.kill().await;
 }
 
-/// INT-113: a store that cannot be read for want of its key is not passed over, named or not.
+/// INT-113: an encrypted store without its key is an error, whether the store was named or is the
+/// default.
 #[test]
 fn a_store_without_its_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +146,7 @@ fn a_store_without_its_key_is_refused() {
     };
     assert!(run(&["stdio"]).status.success());
     std::fs::remove_file(folder.path().join(".mcp-flow/journal.key")).unwrap();
-    for arguments in [&["stdio"][..], &["stdio", "--store", "redb:.mcp-flow/journal.redb"]] {
+    for arguments in [&["stdio"][..], &["stdio", "--store", "sqlite:.mcp-flow/journal.db"]] {
         let refused = run(arguments);
         assert!(!refused.status.success());
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -153,8 +154,38 @@ fn a_store_without_its_key_is_refused() {
     }
 }
 
-/// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever
-/// looks into its store at rest sets nothing going, and whoever answers there sees it through.
+/// A journal of an earlier version is imported into the new default store, once; two servers and the
+/// command line then use that at the same time.
+#[tokio::test]
+async fn an_old_journal_is_imported_and_the_new_one_is_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("journal.redb");
+    let store = format!("redb:{}", old.display());
+    let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);
+    peer.initialize(Revision::V2025_11_25).await;
+    let started = peer.call("interaction.start", json!({"toolName": "register"})).await;
+    let id = started["result"]["sessionId"].as_str().unwrap().to_owned();
+    program.kill().await;
+
+    let store = format!("sqlite:{}", folder.path().join("journal.db").display());
+    let (first, second) =
+        (Server::start(&["--store", &store]), Server::start(&["--store", &store]));
+    assert!(!old.exists() && folder.path().join("journal.redb.imported").exists());
+    let (answered, _) = sessions(&["answer", &id, "Ada Lovelace", "--url", first.url()]);
+    assert_eq!(answered["next"]["prompt"]["message"], "Enter email");
+    let (shown, _) = sessions(&["show", &id, "--url", second.url()]);
+    assert_eq!(shown["accumulatedData"], json!({"name": "Ada Lovelace"}));
+    let (done, _) = sessions(&["answer", &id, "ada@example.com", "--store", &store]);
+    assert_eq!(done["next"]["complete"]["result"]["success"], true);
+    let (shown, _) = sessions(&["show", &id, "--url", first.url()]);
+    assert_eq!(shown["state"], "completed");
+    let (nodes, ..) = run(&["nodes", "list", "--store", &store, "--format", "json"], "");
+    let nodes: Value = serde_json::from_str(&nodes).unwrap();
+    assert!(nodes["nodes"].as_array().unwrap().len() >= 2, "{nodes}");
+}
+
+/// Interrupted steps are resumed when a server starts, without a request; `sessions show` on the
+/// offline store starts nothing, and `sessions answer` there runs the step to its end.
 #[tokio::test]
 async fn interrupted_steps_are_resumed_by_servers_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,26 +207,27 @@ async fn interrupted_steps_are_resumed_by_servers_only() {
     assert_eq!(answered["next"]["prompt"]["message"], "Launch?");
     assert_eq!(at_rest(&["show", &id]).0, before);
 
-    // The end may come in the middle of a write, which then counts for nothing.
+    // The crash may happen during a write, which then does not count.
     let active = |state: &Value| state["metadata"]["lastActivityAt"].as_u64().unwrap();
     let begun = Instant::now();
     while active(&at_rest(&["show", &id]).0) == active(&before) {
         assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?} for a server to go on with {id}");
         let _server = Server::start(&["--store", &store]);
         let ready = std::fs::read(&journal).unwrap();
-        let (told, writes) = std::sync::mpsc::channel();
-        let mut watcher = notify::recommended_watcher(told).unwrap();
+        let (received, writes) = std::sync::mpsc::channel();
+        let mut watcher = notify::recommended_watcher(received).unwrap();
         watcher.watch(&journal, notify::RecursiveMode::NonRecursive).unwrap();
         while std::fs::read(&journal).unwrap() == ready {
-            // Looking is told of, too.
-            let told = || writes.recv_timeout(LIMIT).expect("a server goes on with what waits");
-            while !told().unwrap().kind.is_modify() {}
+            // Reading is logged, too.
+            let received =
+                || writes.recv_timeout(LIMIT).expect("a server resumes interrupted steps");
+            while !received().unwrap().kind.is_modify() {}
         }
     }
 }
 
-/// INT-074: the number of conversations is known after a restart, and falls when one expires though
-/// nobody asks for it.
+/// INT-074: the number of sessions is known after a restart, and falls when one expires without a
+/// request.
 #[tokio::test]
 async fn sessions_are_counted_by_state() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,7 +244,7 @@ async fn sessions_are_counted_by_state() {
     let counted = async || {
         let text = Request::new("GET", "/metrics").send(address).await.text().await;
         ["waiting", "processing", "ended"].map(|state| {
-            let name = format!("mcp_flow_conversations{{state=\"{state}\"}} ");
+            let name = format!("mcp_flow_sessions{{state=\"{state}\"}} ");
             let line = text.lines().find_map(|line| line.strip_prefix(&name));
             line.unwrap_or_else(|| panic!("no {name}in {text}")).parse::<u64>().unwrap()
         })
@@ -231,16 +263,16 @@ async fn sessions_are_counted_by_state() {
         assert_eq!(request.send(address).await.status, status);
     }
     assert_eq!(counted().await, [2, 0, 0]);
-    // Figures are asked for; they do not tell when they change.
+    // Metrics are polled; they announce no change.
     let expired = async {
         while counted().await != [1, 0, 1] {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    within("the conversation of four seconds to be counted as ended", expired).await;
+    within("the session of four seconds to be counted as ended", expired).await;
 }
 
-/// Runs the command; what it says for programs, and its exit code.
+/// Runs the command, and returns its JSON output and exit code.
 fn sessions(arguments: &[&str]) -> (Value, i32) {
     let (out, _, code) = run(&[&["sessions"], arguments, &["--format", "json"]].concat(), "");
     (serde_json::from_str(&out).unwrap_or_default(), code)

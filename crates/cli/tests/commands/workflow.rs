@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{PROGRAM, run_in};
 
-/// A new file is good, is found where it was written, and problems are told as compilers do.
+/// `workflow new` writes a valid file, `list` finds it, and `check` reports problems with file and
+/// line.
 #[test]
 fn a_new_workflow_is_written_checked_and_listed() {
     let folder = tempfile::tempdir().unwrap();
@@ -24,11 +25,12 @@ fn a_new_workflow_is_written_checked_and_listed() {
     std::fs::write(&path, broken).unwrap();
     let (out, _, code) = workflow(&["validate", "workflows/my-own.yaml"]);
     assert_eq!(code, 1);
-    let told = "workflows/my-own.yaml:23:5: error: `guidence` is unknown; did you mean `guidance`?";
-    assert!(out.contains(told), "{out}");
-    // A directory stands for all in it; what needs another server is listed as such.
+    let received =
+        "workflows/my-own.yaml:23:5: error: `guidence` is unknown; did you mean `guidance`?";
+    assert!(out.contains(received), "{out}");
+    // A directory checks every file in it; a workflow that needs another server is listed as such.
     let (out, _, code) = workflow(&["validate", "workflows"]);
-    assert!(code == 1 && out.contains(told), "{out}");
+    assert!(code == 1 && out.contains(received), "{out}");
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let (out, _, code) = workflow(&["validate", "empty"]);
     assert!(code == 1 && out.contains("no workflow files"), "{out}");
@@ -39,11 +41,11 @@ fn a_new_workflow_is_written_checked_and_listed() {
     assert!(out.contains("incompatible: the-newer requires server 99.0.0"), "{out}");
 }
 
-/// What is wrong is said before what to do about it.
+/// An error names the problem first, then what to do.
 #[test]
 fn an_unknown_workflow_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, told) in [
+    for (words, received) in [
         (["show", "code-reveiw"], "no workflow named code-reveiw; did you mean code-review?"),
         (["run", "code-reveiw"], "no workflow named code-reveiw; did you mean code-review?"),
         (["show", "nope"], "no workflow named nope. `mcp-flow workflow list` lists all"),
@@ -51,11 +53,11 @@ fn an_unknown_workflow_is_reported() {
     ] {
         let (out, err, code) = run_in(folder.path(), &[&["workflow"], &words[..]].concat(), "");
         assert_eq!((out.as_str(), code), ("", 2), "{words:?}: {err}");
-        assert!(err.starts_with(&format!("mcp-flow: {told}")), "{words:?}: {err}");
+        assert!(err.starts_with(&format!("mcp-flow: {received}")), "{words:?}: {err}");
     }
 }
 
-/// A person goes through a workflow; an output that does not do is asked for again.
+/// A person runs a workflow; an output that fails validation is asked for again.
 #[test]
 fn a_workflow_runs_by_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,19 +71,24 @@ fn a_workflow_runs_by_lines() {
     assert_eq!(code, 0, "{err}");
     assert!(said.contains("- The tea is ready") && said.contains("- Which cup?"), "{said}");
     assert!(said.contains("does not contain") && said.contains("Second sesame"), "{said}");
-    // Whoever leaves is told how to come back.
-    let (_, told, code) = run_in(folder.path(), &arguments, "done\n");
+    // An interrupted run prints how to resume it.
+    let (_, received, code) = run_in(folder.path(), &arguments, "done\n");
     assert_eq!(code, 2);
-    let again = told.lines().find_map(|line| line.trim().strip_prefix("mcp-flow workflow resume "));
+    let again =
+        received.lines().find_map(|line| line.trim().strip_prefix("mcp-flow workflow resume "));
     let resume = ["workflow", "resume", again.unwrap()];
-    // Silence is no agreement, and does not go on for ever.
-    let (said, told, code) = run_in(folder.path(), &resume, "work\n");
-    assert!(code == 2 && !said.contains("is done") && told.contains("resume"), "{said} {told}");
+    // The end of the input is no confirmation, and ends the command.
+    let (said, received, code) = run_in(folder.path(), &resume, "work\n");
+    assert!(
+        code == 2 && !said.contains("is done") && received.contains("resume"),
+        "{said} {received}"
+    );
     let (said, err, code) = run_in(folder.path(), &resume, "yes\n");
     assert!(code == 0 && said.contains("Done: One"), "{said} {err}");
 }
 
-/// WFL-065: our own server keeps to the document, one that does not is found out.
+/// WFL-065: the conformance tests pass with this project's server, and find one that violates the
+/// specification.
 #[test]
 fn conformance_tests_find_violations() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +99,7 @@ fn conformance_tests_find_violations() {
     let (said, _, code) = run_in(folder.path(), &lenient, "");
     assert_eq!(code, 1);
     assert!(said.contains("FAIL  tools/list gives the four printed tools"), "{said}");
-    // One that says the same to everything, one that says nothing, and none at all.
+    // A server that always returns the same, a silent one, and none.
     let parrot = r#"while read line; do echo '{"jsonrpc":"2.0","id":1,"result":{}}'; done"#;
     for wrong in [&["sh", "-c", parrot][..], &["true"], &["no-such-program"]] {
         let words = [&["workflow", "conform", "--"], wrong].concat();

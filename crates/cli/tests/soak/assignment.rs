@@ -1,38 +1,38 @@
-//! What a client is told when it is started.
+//! Parameters of a client process.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What one client is to do, until its input ends or it is killed.
+/// The work of one client, until its input ends or it is killed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Assignment {
     pub(crate) kind: Kind,
-    /// Different for every client of a run, for numbers that nobody else uses.
+    /// Unique among the clients of a run, for request values that occur once.
     pub(crate) number: u32,
     pub(crate) seed: u64,
-    /// Where the server is, as it has said itself.
-    pub(crate) places: Value,
-    /// Where everything of this run is.
+    /// The endpoints that the server printed.
+    pub(crate) endpoints: Value,
+    /// The directory of this run.
     pub(crate) folder: PathBuf,
 }
 
-/// How a client speaks.
+/// A kind of client: its transport and implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Kind {
     pub(crate) transport: Transport,
-    pub(crate) manner: Manner,
+    pub(crate) implementation: Implementation,
 }
 
-/// What its messages go over.
+/// A transport and, for HTTP, its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[allow(clippy::enum_variant_names, reason = "these are their names")]
 pub(crate) enum Transport {
-    /// A server of its own, over pipes.
+    /// Its own stdio server.
     Stdio,
     Tcp,
-    /// Streamable HTTP as 2026-07-28 has it.
+    /// Streamable HTTP of 2026-07-28.
     Stateless,
     /// Streamable HTTP with a session.
     Session,
@@ -42,13 +42,13 @@ pub(crate) enum Transport {
     WebTransport,
 }
 
-/// Who checks the replies.
+/// The client implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) enum Manner {
-    /// Our own client, with all it can do.
-    Typed,
+pub(crate) enum Implementation {
+    /// The client library, with all its features.
+    Library,
     /// A scripted peer, which sees every message and counts the replies to each request.
-    Counted,
+    Scripted,
 }
 
 impl Assignment {
@@ -57,17 +57,19 @@ impl Assignment {
         Some(serde_json::from_str(&text).unwrap())
     }
 
-    /// The environment of the process that is to do this.
+    /// The environment variable for the client process.
     pub(crate) fn variable(&self) -> (&'static str, String) {
         (VARIABLE, serde_json::to_string(self).unwrap())
     }
 }
 
 impl Kind {
-    /// Every manner over every transport.
+    /// Every implementation over every transport.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let manners = [Manner::Typed, Manner::Counted];
-        let over = move |transport| manners.map(|manner| Self { transport, manner });
+        let implementations = [Implementation::Library, Implementation::Scripted];
+        let over = move |transport| {
+            implementations.map(|implementation| Self { transport, implementation })
+        };
         Transport::ALL.into_iter().flat_map(over)
     }
 }

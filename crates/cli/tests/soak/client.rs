@@ -1,25 +1,25 @@
-//! One client, in a process of its own.
+//! A client process.
 
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
-use crate::soak::assignment::{Assignment, Manner};
-use crate::soak::{counted, typed};
+use crate::soak::assignment::{Assignment, Implementation};
+use crate::soak::{library_client, scripted_client};
 
-/// Works until the input ends. Whatever is not as it must be is a panic, which the conductor sees.
+/// Works until the input ends. Panics on any unexpected reply, which the load generator detects.
 pub(crate) async fn run(assignment: Assignment) {
-    let leave = Leave::listen();
-    match assignment.kind.manner {
-        Manner::Typed => typed::run(&assignment, leave).await,
-        Manner::Counted => counted::run(&assignment, leave).await,
+    let stop = StopSignal::listen();
+    match assignment.kind.implementation {
+        Implementation::Library => library_client::run(&assignment, stop).await,
+        Implementation::Scripted => scripted_client::run(&assignment, stop).await,
     }
 }
 
-/// Whether the client is asked to leave, which the end of its input says.
+/// Stop signal for a client: the end of its standard input.
 #[derive(Clone, Debug)]
-pub(crate) struct Leave(watch::Receiver<bool>);
+pub(crate) struct StopSignal(watch::Receiver<bool>);
 
-impl Leave {
+impl StopSignal {
     fn listen() -> Self {
         let (sender, receiver) = watch::channel(false);
         tokio::spawn(async move {
@@ -29,7 +29,7 @@ impl Leave {
         Self(receiver)
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         *self.0.borrow()
     }
 }

@@ -1,32 +1,32 @@
-//! The files the server shares, and what is in them.
+//! The files that the server shares.
 
 use std::path::{Path, PathBuf};
 
-/// The folder that is shared.
+/// The shared directory.
 pub(crate) fn folder(run: &Path) -> PathBuf {
     run.join("files")
 }
 
-/// Where the servers of single clients run.
+/// The working directory of stdio servers.
 pub(crate) fn stdio_folder(run: &Path) -> PathBuf {
     run.join("stdio")
 }
 
-/// Makes all of them.
+/// Writes all files.
 pub(crate) fn write(run: &Path) {
     std::fs::create_dir(folder(run)).unwrap();
     std::fs::create_dir(stdio_folder(run)).unwrap();
     std::fs::write(folder(run).join(LARGE), large()).unwrap();
     std::fs::write(folder(run).join(NOTE), NOTED).unwrap();
-    pulse(run, 0);
+    change(run, 0);
 }
 
 /// Changes the file that clients subscribe to.
-pub(crate) fn pulse(run: &Path, beat: u64) {
-    std::fs::write(folder(run).join(PULSE), format!("beat {beat}\n")).unwrap();
+pub(crate) fn change(run: &Path, number: u64) {
+    std::fs::write(folder(run).join(CHANGING), format!("change {number}\n")).unwrap();
 }
 
-/// More than goes in one message where there is another way, and different at every place.
+/// A text above the size of an inline result, with different lines.
 pub(crate) fn large() -> String {
     (0..LARGE_LINES).map(|line| format!("{line:>15}\n")).collect()
 }
@@ -34,6 +34,6 @@ pub(crate) fn large() -> String {
 pub(crate) const LARGE: &str = "large.txt";
 pub(crate) const NOTE: &str = "note.txt";
 pub(crate) const NOTED: &str = "Nothing is left behind.\n";
-pub(crate) const PULSE: &str = "pulse.txt";
+pub(crate) const CHANGING: &str = "changing.txt";
 
 const LARGE_LINES: usize = 100_000;

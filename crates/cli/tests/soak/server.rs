@@ -1,4 +1,4 @@
-//! The server that has to stay as it was.
+//! The server under load, and its leak checks.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,24 +14,24 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout};
 
-use crate::soak::figures::Figures;
-use crate::soak::{files, typed};
+use crate::soak::measurements::Measurements;
+use crate::soak::{files, library_client};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// How long what nobody uses is kept: conversations, paths of WebTransport, and calls in a session by
-/// HTTP, which go on when their client is gone. What is idle after that is kept half as long. It must
-/// be longer than a call takes whose journal waits for a busy disk.
+/// The idle timeout of flow sessions, of WebTransport connections, and of calls in an HTTP session,
+/// which continue after a disconnect. HTTP sessions then idle for half as long. It must be longer
+/// than a call whose journal write waits for a busy disk.
 pub(crate) const IDLE: Duration = Duration::from_secs(8);
 
 pub(crate) struct Server {
     child: Child,
-    /// Where everything is, as it said when it was ready.
-    pub(crate) places: Value,
+    /// The endpoints that it printed when it was ready.
+    pub(crate) endpoints: Value,
     folder: TempDir,
-    /// What was open when the first client had gone.
+    /// The descriptors open after the first client had disconnected.
     first: Vec<String>,
-    /// Kept open, so that it does not fail for having nobody to speak to.
+    /// Kept open, so that writes to standard output do not fail.
     _output: BufReader<ChildStdout>,
 }
 
@@ -50,7 +50,7 @@ impl Server {
         command
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"])
             .args(["--config", "soak.toml", "--diagnostics"])
-            .envs(GIVE_BACK)
+            .envs(RETURN_FREED_MEMORY)
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
@@ -58,19 +58,19 @@ impl Server {
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         within("the server to listen", output.read_line(&mut line)).await.unwrap();
-        let places = serde_json::from_str(&line).expect("it says where it is");
-        let mut server = Self { child, places, folder, first: Vec::new(), _output: output };
-        server.first = server.acquainted().await;
+        let endpoints = serde_json::from_str(&line).expect("the endpoints are printed");
+        let mut server = Self { child, endpoints, folder, first: Vec::new(), _output: output };
+        server.first = server.handles_after_first_client().await;
         server
     }
 
-    /// What is open when one client was there: the server opens some things when they are first needed,
-    /// once and for all, such as what watches files. Nothing of the client itself is left by then.
-    async fn acquainted(&self) -> Vec<String> {
+    /// Lists the open descriptors after one client has connected and disconnected: the server opens
+    /// some, such as file watchers, on first use and keeps them.
+    async fn handles_after_first_client(&self) -> Vec<String> {
         let sockets = |handles: &[String]| handles.iter().filter(|kind| *kind == "socket").count();
         let before = self.usage().handles;
-        eprintln!("{} handles before anybody came", before.len());
-        typed::visit(&self.places, self.folder()).await;
+        eprintln!("{} handles before the first client", before.len());
+        library_client::use_once(&self.endpoints, self.folder()).await;
         let begun = Instant::now();
         loop {
             let handles = self.usage().handles;
@@ -78,8 +78,8 @@ impl Server {
                 eprintln!("{} handles after the first client", handles.len());
                 return handles;
             }
-            assert!(begun.elapsed() < PATIENCE, "the first client does not go: {handles:?}");
-            tokio::time::sleep(GLANCE).await;
+            assert!(begun.elapsed() < CLEANUP_TIMEOUT, "the first client does not go: {handles:?}");
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -91,8 +91,8 @@ impl Server {
         self.folder.path()
     }
 
-    /// Waits until nothing is left of any client, and notes how things are then.
-    pub(crate) async fn quiet(&self, figures: &mut Figures) {
+    /// Waits until everything of all clients is released, and records the resource usage.
+    pub(crate) async fn wait_until_idle(&self, measurements: &mut Measurements) {
         let begun = Instant::now();
         loop {
             let left = self.left().await;
@@ -100,15 +100,15 @@ impl Server {
                 break;
             }
             assert!(
-                begun.elapsed() < PATIENCE,
-                "after {PATIENCE:?} there is still left: {left:#?}"
+                begun.elapsed() < CLEANUP_TIMEOUT,
+                "after {CLEANUP_TIMEOUT:?} there is still left: {left:#?}"
             );
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        figures.note(self.usage());
+        measurements.note(self.usage());
     }
 
-    /// What is there that was not at the start.
+    /// Lists everything that is open and was not at the start.
     async fn left(&self) -> BTreeMap<String, String> {
         let mut left = self.open().await;
         let handles = self.usage().handles;
@@ -122,25 +122,25 @@ impl Server {
         left
     }
 
-    /// What the server itself counts of what is open. Conversations that ended are remembered.
+    /// The gauges of open resources. Tombstones of ended sessions are not counted.
     async fn open(&self) -> BTreeMap<String, String> {
-        let place = self.places["http"].as_str().unwrap();
-        let address: SocketAddr = place.split('/').nth(2).unwrap().parse().unwrap();
+        let endpoint = self.endpoints["http"].as_str().unwrap();
+        let address: SocketAddr = endpoint.split('/').nth(2).unwrap().parse().unwrap();
         let request = Request::new("GET", "/metrics").header("connection", "close");
         let text = request.send(address).await.text().await;
         let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
         let gauges: BTreeMap<_, _> =
             lines.filter(|(name, _)| GAUGES.contains(&name.split('{').next().unwrap())).collect();
         assert!(gauges.len() >= GAUGES.len(), "{text}");
-        // The one that asks is there as long as it asks.
+        // The connection of this request counts while it runs.
         let usual = |name: &str| if name == "mcp_flow_http_connections" { "1" } else { "0" };
         let open = gauges.iter().filter(|(name, value)| {
-            **value != usual(name) && **name != "mcp_flow_conversations{state=\"ended\"}"
+            **value != usual(name) && **name != "mcp_flow_sessions{state=\"ended\"}"
         });
         open.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// Ends the server as an operator does.
+    /// Stops the server with SIGTERM.
     pub(crate) async fn end(mut self) {
         let id = self.child.id().unwrap().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -149,11 +149,11 @@ impl Server {
     }
 }
 
-/// The processes that run in a folder, or in one within it.
+/// The processes whose working directory is the folder or below it.
 fn running_below(folder: &Path) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap();
     let runs_there = |process: &Path| {
-        std::fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder))
+        std::fs::read_link(process.join("cwd")).is_ok_and(|path| path.starts_with(folder))
     };
     processes
         .filter_map(|process| Some(process.ok()?.path()))
@@ -162,24 +162,24 @@ fn running_below(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Has glibc give back what is freed at once. It keeps some megabytes for each thread otherwise, more or
-/// less by chance, and what the server holds cannot be told from what it once held.
-const GIVE_BACK: [(&str, &str); 4] = [
+/// Makes glibc return freed memory at once. Otherwise it keeps some megabytes for each thread, at
+/// random, and memory in use cannot be received from freed memory.
+const RETURN_FREED_MEMORY: [(&str, &str); 4] = [
     ("MALLOC_ARENA_MAX", "2"),
     ("MALLOC_MMAP_THRESHOLD_", "65536"),
     ("MALLOC_TRIM_THRESHOLD_", "65536"),
     ("MALLOC_TOP_PAD_", "0"),
 ];
 
-/// What `/metrics` tells of what is open.
+/// Gauges of open resources in `/metrics`.
 const GAUGES: [&str; 5] = [
     "mcp_flow_http_connections",
-    "mcp_flow_sessions",
+    "mcp_flow_transport_sessions",
     "mcp_flow_connections",
     "mcp_flow_held_bytes",
-    "mcp_flow_conversations",
+    "mcp_flow_sessions",
 ];
 
-/// How long the last of a client may take to go.
-const PATIENCE: Duration = Duration::from_secs(60);
-const GLANCE: Duration = Duration::from_millis(100);
+/// The time in which everything of a client must be released.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -5,14 +5,16 @@ use mcp_flow_testkit::Peer;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-/// The usual settings for a program that has said where everything is.
-pub(crate) fn settings(places: &Value) -> ConnectSettings {
-    ConnectSettings::new(Trust::fingerprint(places["certificateHash"].as_str().unwrap()).unwrap())
+/// Default connect settings for a server that has printed its endpoints.
+pub(crate) fn settings(endpoints: &Value) -> ConnectSettings {
+    ConnectSettings::new(
+        Trust::fingerprint(endpoints["certificateHash"].as_str().unwrap()).unwrap(),
+    )
 }
 
-/// Connects to a program that has said where everything is; None if it is not there.
-pub(crate) async fn peer(places: &Value, settings: ConnectSettings) -> Option<Peer> {
-    let url = places["webtransport"].as_str().unwrap();
+/// Connects to a server that has printed its endpoints; `None` if it cannot be reached.
+pub(crate) async fn peer(endpoints: &Value, settings: ConnectSettings) -> Option<Peer> {
+    let url = endpoints["webtransport"].as_str().unwrap();
     let (client, mut events) = connect(url, settings).await.ok()?;
     let (frames, mut to_send) = mpsc::unbounded_channel::<Vec<u8>>();
     let (received, messages) = mpsc::unbounded_channel();
@@ -21,7 +23,7 @@ pub(crate) async fn peer(places: &Value, settings: ConnectSettings) -> Option<Pe
             tokio::select! {
                 frame = to_send.recv() => match frame {
                     Some(frame) if client.send(&frame).await.is_ok() => {}
-                    // The test has enough, or the program is gone.
+                    // The test has ended, or the program has.
                     _ => return client.close(),
                 },
                 event = events.next() => match event {

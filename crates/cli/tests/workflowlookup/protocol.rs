@@ -1,9 +1,9 @@
-//! What the protocol says: handshake, discovery, errors, the end.
+//! Protocol of seed 004: handshake, discovery, errors, shutdown.
 
 use super::*;
 
-/// WFL-001, WFL-006, WFL-010, WFL-011, WFL-013, WFL-017, WFL-019, WFL-021, WFL-022, WFL-024, WFL-058,
-/// WFL-059, C-48: the six messages.
+/// WFL-001, WFL-006, WFL-010, WFL-011, WFL-013, WFL-017, WFL-019, WFL-021, WFL-022, WFL-024,
+/// WFL-058, WFL-059, C-48: the six messages of the sample session.
 #[test]
 fn the_sample_session_works_literally() {
     let replies = session(
@@ -33,7 +33,7 @@ fn the_sample_session_works_literally() {
     assert_eq!(replies[2]["result"]["workflows"][0], listed);
 }
 
-/// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016, WFL-061: what may open a session.
+/// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016, WFL-061: valid and invalid first messages.
 #[test]
 fn the_handshake_follows_the_specification() {
     let open = |params: Value| request("initialize", params);
@@ -73,8 +73,7 @@ fn the_handshake_follows_the_specification() {
     assert!(replies[6]["result"]["workflows"].is_array());
 }
 
-/// WFL-014, WFL-016, C-04, C-21: a later revision that needs no handshake is not known here, neither
-/// before nor after it.
+/// WFL-014, WFL-016, C-04, C-21: the stateless revision is unknown, before and after the handshake.
 #[test]
 fn nothing_is_served_without_the_handshake() {
     let meta = json!({
@@ -94,16 +93,17 @@ fn nothing_is_served_without_the_handshake() {
     check_error(&replies[4], -32601, "Method not found", json!({"method": "server/discover"}));
 }
 
-/// C-04: our own client tries the newest revision first, and finds the one that is spoken here.
+/// C-04: this project's client tries the newest revision first, and falls back to the one of this
+/// profile.
 #[test]
 fn the_client_finds_the_one_revision() {
     let server = [PROGRAM, "stdio", "--profile", "workflowlookup"];
     let output = run(&[&["ping", "--"], &server[..]].concat(), b"");
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("workflowlookup 1.0.0, MCP 2024-11-05"), "{told}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.starts_with("workflowlookup 1.0.0, MCP 2024-11-05"), "{output}");
 }
 
-/// C-23, C-34: what is not declared is not there.
+/// C-23, C-34: undeclared capabilities do not exist.
 #[test]
 fn resources_cannot_be_subscribed_to() {
     for method in ["resources/subscribe", "resources/unsubscribe"] {
@@ -113,8 +113,8 @@ fn resources_cannot_be_subscribed_to() {
     }
 }
 
-/// WFL-029, WFL-043, WFL-045 to WFL-052, WFL-057, WFL-063: every error of the table, and the next line
-/// works.
+/// WFL-029, WFL-043, WFL-045 to WFL-052, WFL-057, WFL-063: every error of the table, after which
+/// the next line works.
 #[test]
 fn errors_are_those_of_the_table() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,8 +198,7 @@ fn errors_are_those_of_the_table() {
     check_error(&replies[12], -32602, "Invalid params", json!({"tool": "nonexistent"}));
 }
 
-/// WFL-002, WFL-003, WFL-005: a hundred requests at once are answered in their order, one line
-/// each.
+/// WFL-002, WFL-003, WFL-005: a hundred concurrent requests are answered in order, one line each.
 #[test]
 fn replies_come_in_order() {
     let lines: Vec<_> = (0..100)
@@ -214,7 +213,7 @@ fn replies_come_in_order() {
     assert_eq!(ids, sent);
 }
 
-/// WFL-005, C-17: where order is promised, ping waits for its turn too.
+/// WFL-005, C-17: ping is answered in order as well.
 #[test]
 fn ping_is_answered_in_order() {
     let sleep = json!({"name": "sleep", "arguments": {"ms": 50}});
@@ -237,8 +236,7 @@ fn ping_is_answered_in_order() {
     }
 }
 
-/// WFL-050, WFL-052: a line that is too long is an error of the server's own, by the words of the
-/// table.
+/// WFL-050, WFL-052: a line above the limit is a server error with the text of the table.
 #[test]
 fn a_line_that_is_too_long_is_a_server_error() {
     let long = format!("{{\"jsonrpc\":\"2.0\",\"x\":\"{}\"}}", "x".repeat(16 * 1024 * 1024));
@@ -248,7 +246,7 @@ fn a_line_that_is_too_long_is_a_server_error() {
     assert!(details.contains("the limit is 16777216 bytes"), "{details}");
 }
 
-/// WFL-004, WFL-053, WFL-054, C-20: `shutdown` is answered last, then the program ends well.
+/// WFL-004, WFL-053, WFL-054, C-20: `shutdown` is answered last, then the program exits with 0.
 #[test]
 fn shutdown_is_answered_and_ends_the_program() {
     let lines = [
@@ -259,7 +257,7 @@ fn shutdown_is_answered_and_ends_the_program() {
     let mut child = spawn(&["stdio", "--profile", "workflowlookup"], Path::new("."));
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("{}\n", lines.join("\n")).as_bytes()).unwrap();
-    // The input stays open: it ends by itself.
+    // The input stays open: the program ends by itself.
     let output = end(child);
     drop(stdin);
     assert_eq!(output.status.code(), Some(0));
@@ -268,7 +266,7 @@ fn shutdown_is_answered_and_ends_the_program() {
     assert_eq!(text.lines().count(), 3);
 }
 
-/// WFL-050, WFL-056: a directory that cannot be used is told to whoever asks first.
+/// WFL-050, WFL-056: an unusable directory is reported to the first request.
 #[test]
 fn an_unusable_directory_is_fatal() {
     let arguments = ["stdio", "--profile", "workflowlookup", "--workflows", "/nonexistent/place"];
@@ -285,7 +283,8 @@ fn an_unusable_directory_is_fatal() {
     }
 }
 
-/// WFL-016: nothing is said before anyone asks, and nothing on standard error if all is well.
+/// WFL-016: nothing is sent before the first request, and standard error stays empty without a
+/// problem.
 #[test]
 fn startup_prints_nothing() {
     let output = run(&["stdio", "--profile", "workflowlookup"], b"");
@@ -301,10 +300,10 @@ fn versions_are_reported() {
     assert!(text.contains("2024-11-05") && text.contains("1.0.0"), "{text}");
 }
 
-/// C-19, WFL-060: the same tools by `tools/call`; faults are results a model can read, or errors
-/// if that was asked for.
+/// C-19, WFL-060: the same tools by `tools/call`; failures are results that a model can read, or
+/// errors if so configured.
 #[test]
-fn tools_can_be_called_the_official_way() {
+fn tools_can_be_called_by_tools_call() {
     let call = |tool: &str, arguments: Value| {
         request("tools/call", json!({"name": tool, "arguments": arguments})).to_string()
     };
@@ -331,7 +330,7 @@ fn tools_can_be_called_the_official_way() {
 
 /// WFL-012, C-23: workflows and their schema can be read.
 #[test]
-fn the_declared_resources_are_there() {
+fn declared_resources_can_be_read() {
     let lines = [
         request("resources/list", json!({})).to_string(),
         request("resources/read", json!({"uri": "workflow:/workflow.schema.json"})).to_string(),

@@ -1,9 +1,9 @@
-//! What the schemas say: inputs, outputs, examples.
+//! Schemas of seed 004: inputs, outputs, examples.
 
 use super::*;
 
-/// WFL-020, WFL-025, WFL-028, WFL-036, WFL-040, WFL-042: each example of the document, when sent, gives
-/// a response of its shape, which keeps to the output schema.
+/// WFL-020, WFL-025, WFL-028, WFL-036, WFL-040, WFL-042: each example request of the specification
+/// gets a response of the documented shape, valid by the output schema.
 #[test]
 fn the_examples_of_the_specification_work() {
     let tools: Vec<Value> = serde_json::from_str(TOOLS).unwrap();
@@ -33,7 +33,8 @@ fn the_examples_of_the_specification_work() {
     assert_eq!(replies[3]["result"], json!({"valid": true, "issues": [], "suggestions": []}));
 }
 
-/// WFL-018, WFL-023, WFL-026, WFL-027, WFL-032, WFL-033, WFL-041, C-54: what may be sent.
+/// WFL-018, WFL-023, WFL-026, WFL-027, WFL-032, WFL-033, WFL-041, C-54: inputs that are accepted
+/// and rejected.
 #[test]
 fn inputs_are_validated_against_their_schemas() {
     let ai = "ai-task-implementation";
@@ -96,8 +97,8 @@ fn inputs_are_validated_against_their_schemas() {
     }
 }
 
-/// WFL-031, WFL-035, WFL-038, WFL-039, WFL-044, C-28, C-29: a file of one's own, walked to its
-/// end; failing outputs are told why.
+/// WFL-031, WFL-035, WFL-038, WFL-039, WFL-044, C-28, C-29: a user's workflow runs to its end;
+/// outputs that fail are explained.
 #[test]
 fn a_workflow_runs_to_its_end() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,14 +1,14 @@
 //! Scripted host: answers requests and prompts as a test dictates.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::host::{ElicitAnswer, Elicitation, Host, SampleRefusal, ServerIdentity};
 use mcp_flow_client::interaction::{PendingPrompt, PromptAnswer};
 use mcp_flow_proto::model::{
-    ClientCapabilities, CreateMessage, ElicitationCapability, Role, Root, RootsCapability,
-    SampleResult, SamplingCapability,
+    ClientCapabilities, ClientExtensions, CreateMessage, ElicitationCapability, Role, Root,
+    RootsCapability, SampleResult, SamplingCapability,
 };
 use serde_json::{Value, json};
 
@@ -49,6 +49,7 @@ impl Host for Scripted {
             elicitation: Some(ElicitationCapability { form: true, url: true }),
             roots: Some(RootsCapability { list_changed: true }),
             inline_interaction: false,
+            extensions: ClientExtensions::default(),
         }
     }
 
@@ -106,5 +107,44 @@ impl Host for Scripted {
             let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             next.unwrap_or(PromptAnswer::Cancel(Some("out of answers".to_owned())))
         })
+    }
+}
+
+/// Fills in forms by the names of their fields, each with its next value.
+#[derive(Debug, Default)]
+pub struct FormFiller {
+    values: Mutex<HashMap<&'static str, VecDeque<Value>>>,
+}
+
+impl FormFiller {
+    /// Creates a host with values for each field, in order.
+    pub fn new(values: impl IntoIterator<Item = (&'static str, Vec<Value>)>) -> Self {
+        let values = values.into_iter().map(|(name, values)| (name, values.into()));
+        Self { values: Mutex::new(values.collect()) }
+    }
+}
+
+impl Host for FormFiller {
+    fn capabilities(&self) -> ClientCapabilities {
+        let elicitation = Some(ElicitationCapability { form: true, url: false });
+        ClientCapabilities { elicitation, ..ClientCapabilities::default() }
+    }
+
+    fn elicit<'a>(
+        &'a self,
+        _: &'a ServerIdentity,
+        question: Elicitation,
+    ) -> BoxFuture<'a, ElicitAnswer> {
+        let Elicitation::Form { schema, .. } = question else {
+            return Box::pin(async { ElicitAnswer::Cancel });
+        };
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        let filled = fields.filter_map(|(name, _)| {
+            let value = values.get_mut(name.as_str())?.pop_front()?;
+            Some((name.clone(), value))
+        });
+        let filled = ElicitAnswer::Accept(filled.collect());
+        Box::pin(async { filled })
     }
 }

@@ -124,7 +124,7 @@ pub(crate) async fn tampered_messages_are_refused(reach: &Reach) {
                 let untrusted = matches!(&error, Error::Connect { source, .. } | Error::Lost { source, .. }
                     if matches!(source, TransportError::InvalidSignature(_)));
                 assert!(
-                    untrusted && error.to_string().contains("changed"),
+                    untrusted && error.to_string().contains("modified"),
                     "{revision}: {error:?}"
                 );
             }

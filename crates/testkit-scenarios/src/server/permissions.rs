@@ -125,7 +125,7 @@ pub(crate) async fn permissions_can_be_replaced_while_clients_are_connected(conn
     assert_eq!(peer.settle().await, Vec::<Value>::new());
 }
 
-/// MCP-091, INT-103: a flow is given by its own rules, as a tool and as a conversation, and without
+/// MCP-091, INT-103: a flow is given by its own rules, as a tool and by `interaction.start`, and without
 /// the flow there is no session of it either.
 pub(crate) async fn sessions_require_permission_for_their_flow(connect: &Connect) {
     let permissions = Permissions::new(vec![AccessRule {

@@ -19,13 +19,13 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn from_environment() -> Self {
+    pub(super) fn from_environment(points: usize) -> Self {
         let read =
             |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let seed = read("MCP_FLOW_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
         eprintln!("repeat these choices with MCP_FLOW_CRASH_SEED={seed}");
-        let points = read("MCP_FLOW_CRASH_POINTS").map(usize::try_from);
-        let points = points.map_or(POINTS, |points| points.expect("a number of points"));
+        let given = read("MCP_FLOW_CRASH_POINTS").map(usize::try_from);
+        let points = given.map_or(points, |given| given.expect("a number of points"));
         Self {
             generator: fastrand::Rng::with_seed(seed),
             seed,
@@ -136,5 +136,4 @@ pub(super) async fn pause(time: Duration) {
     slept.expect("sleeping does not panic");
 }
 
-const POINTS: usize = 200;
 const GLANCE: Duration = Duration::from_micros(200);

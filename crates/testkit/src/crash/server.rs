@@ -9,8 +9,16 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::Ledger;
 use super::schedule::{Schedule, pause};
 use crate::wait::within;
+
+/// Program to run, and the form of its flow.
+#[derive(Clone, Copy)]
+pub(super) struct Program<'a> {
+    pub(super) path: &'a Path,
+    pub(super) ledger: Ledger,
+}
 
 /// Running program.
 pub(super) struct Server {
@@ -25,7 +33,7 @@ impl Server {
     /// Starts the program in a directory, after killing it during startup as often as drawn. It may
     /// have resumed an interrupted step by then, so each of these kills is recorded too.
     pub(super) async fn start(
-        program: &Path,
+        program: Program<'_>,
         folder: &Path,
         schedule: &mut Schedule,
         mut killed: impl FnMut(),
@@ -54,11 +62,16 @@ impl Server {
     }
 }
 
-fn spawn(program: &Path, folder: &Path) -> Child {
+fn spawn(program: Program<'_>, folder: &Path) -> Child {
     let errors = OpenOptions::new().append(true).create(true).open(folder.join(ERRORS));
-    Command::new(program)
+    let tools: &[&str] = match program.ledger {
+        Ledger::Function => &[],
+        Ledger::File => &["--tools", TOOLS],
+    };
+    Command::new(program.path)
         .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "redb:journal.redb"])
         .args(["--diagnostics", "--ledger=ledger"])
+        .args(tools)
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -74,3 +87,6 @@ async fn kill(child: &mut Child) {
 }
 
 const ERRORS: &str = "errors";
+
+/// Directory of tool files.
+pub(super) const TOOLS: &str = "tools";

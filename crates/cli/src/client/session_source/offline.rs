@@ -5,26 +5,32 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mcp_flow::session::prompt::Prompt;
 use mcp_flow::session::store::{Filter, PageRequest};
-use mcp_flow::session::{Session, SessionId, Store};
+use mcp_flow::session::{JournalEvent, Session, SessionId, Store};
 use mcp_flow::workflow::Library;
 use mcp_flow::workflow::runs::Runs;
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
+use mcp_flow_declarative::ToolLibrary;
 use serde_json::{Value, json};
 
 use crate::client::prompter::Prompter;
+use crate::exit::{Exit, Failure};
 use crate::server::store::{self, OpenedStore, StoreUrl};
 use crate::terminal::ask::question::Question;
 
 pub(crate) struct OfflineSessions {
     store: Arc<dyn Store>,
     server: Server,
+    /// Flows of tool files, as the journals have them.
+    recorded: ToolLibrary,
 }
 
 impl OfflineSessions {
     /// Opens an existing store.
     pub(super) fn open(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
         match url {
-            StoreUrl::Redb(path) if !path.exists() => {
+            StoreUrl::Redb(path) | StoreUrl::Sqlite(path)
+                if !path.exists() && !path.with_extension("redb").exists() =>
+            {
                 anyhow::bail!("no store found at {}", path.display())
             }
             url => Self::create(url, library),
@@ -33,25 +39,31 @@ impl OfflineSessions {
 
     /// Opens a store, creating it if it does not exist.
     pub(super) fn create(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
-        let gone = "sessions in memory end with their server; use a store on disk: redb:PATH";
-        let StoreUrl::Redb(path) = url else { anyhow::bail!(gone) };
-        let OpenedStore { store, keys, .. } = store::redb(path).map_err(|problem| {
+        let gone = "sessions in memory end with their server; use a store on disk: sqlite:PATH";
+        let opened = store::open_url(url).map_err(|problem| {
             anyhow::anyhow!(
-                "cannot open the store {}: {:#}. If a server uses it, name that server with --url",
-                path.display(),
+                "cannot open the store {url}: {:#}. If a server uses it, name that server with --url",
                 anyhow::Error::new(problem)
             )
         })?;
+        let OpenedStore { store, keys, .. } = opened.context(gone)?;
         let store = store.context(gone)?;
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
         let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
-        let flows = flows.engine(move |engine| engine.flow(run));
+        let recorded = ToolLibrary::offline();
+        let library = recorded.clone();
+        let flows = flows.engine(move |engine| {
+            let define = move |name: &str, events: &[JournalEvent]| {
+                library.recorded_definition(name, events)
+            };
+            engine.flow(run).recorded_flows(define)
+        });
         // No step is started that would be cut off when this process ends.
         let interaction = flows.offline().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         let server = runs.add_to(interaction.engine(), server);
-        Ok(Self { store, server: server.build()? })
+        Ok(Self { store, server: server.build()?, recorded })
     }
 
     /// Lists the sessions of all owners: access to the file is access to all.
@@ -79,6 +91,9 @@ impl OfflineSessions {
                 return Ok(end);
             }
             let Some(prompt) = next.get("prompt") else {
+                if self.is_left_to_server(id) {
+                    return Err(Failure::new(Exit::Failed, LEFT_TO_SERVER).into());
+                }
                 result = self.call(Some(id), "interaction.continue", params()).await?;
                 continue;
             };
@@ -92,6 +107,11 @@ impl OfflineSessions {
                 eprintln!("{}", crate::command::sessions::answer_text(&result));
             }
         }
+    }
+
+    /// Returns whether a session waits with a call of a tool that only its server has.
+    pub(super) fn is_left_to_server(&self, id: &str) -> bool {
+        id.parse().is_ok_and(|id| self.recorded.is_left_to_server(id))
     }
 
     /// Calls a method as the owner of the session, or as the local principal.
@@ -120,6 +140,9 @@ impl OfflineSessions {
 }
 
 const PAGE: usize = 256;
+
+const LEFT_TO_SERVER: &str = "the answers are recorded, and the session calls a tool now, which only its \
+                              server can do; it continues when that server runs";
 
 /// Returns the result of a response, or its error as a sentence.
 fn result_of(reply: &Value) -> anyhow::Result<Value> {

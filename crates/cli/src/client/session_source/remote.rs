@@ -23,7 +23,7 @@ impl RemoteSessions {
         host: impl Host,
     ) -> anyhow::Result<Self> {
         let headers = std::iter::empty();
-        let connector = connect::network(&endpoint(url), headers, token, logins, tls)?;
+        let connector = connect::network(&endpoint(url), headers, token, logins, None, tls)?;
         Ok(Self { client: connect::connect(connector, settings, host).await? })
     }
 

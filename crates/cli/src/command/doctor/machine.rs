@@ -1,22 +1,19 @@
 //! Checks of the machine: its clock and its limit on open files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, getrlimit};
 
 use super::Finding;
 use crate::configuration::File;
-use crate::server::store::{self, StoreUrl};
+use crate::server::store::StoreUrl;
 
 /// Checks that the clock was not set back, which makes tokens and certificates expire at the wrong
 /// time: no file can be newer than now.
 pub(super) fn clock(path: Option<&Path>, file: &File) -> Finding {
-    let journal = match &file.offer.store {
-        Some(StoreUrl::Redb(path)) => Some(path.as_path()),
-        Some(StoreUrl::Memory) => None,
-        None => Some(Path::new(store::DEFAULT)),
-    };
+    let default = StoreUrl::default();
+    let journal = file.offer.store.as_ref().unwrap_or(&default).path().map(PathBuf::as_path);
     let written = [path, journal, file.audit.file.as_deref()].into_iter().flatten();
     let (now, advice) = (SystemTime::now(), "set the clock, and synchronize it with NTP");
     for path in written {
@@ -42,7 +39,7 @@ pub(super) fn clock(path: Option<&Path>, file: &File) -> Finding {
 pub(super) fn files() -> Finding {
     let limit = getrlimit(Resource::Nofile).current;
     match limit {
-        Some(limit) if limit < ENOUGH => Finding::warn(
+        Some(limit) if limit < RECOMMENDED_OPEN_FILES => Finding::warn(
             "file limit",
             format!("only {limit} open files allowed, and each connection needs one"),
             "raise the limit: `ulimit -n 65536`, or LimitNOFILE=65536 in the systemd unit",
@@ -57,5 +54,5 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 /// 2026-01-01.
 const RELEASED: Duration = Duration::from_secs(1_767_225_600);
 
-/// Enough for a few thousand connections and the program's own files.
-const ENOUGH: u64 = 4096;
+/// Limit on open files that suffices for a few thousand connections and the program's own files.
+const RECOMMENDED_OPEN_FILES: u64 = 4096;

@@ -36,7 +36,7 @@ pub(super) fn tls(serve: &ServeSection) -> Finding {
         return Finding::fail("tls", "the certificate has expired", advice);
     };
     let days = left.as_secs() / 86_400;
-    match left < SOON {
+    match left < RENEWAL_PERIOD {
         true => Finding::warn(
             "tls",
             format!("the certificate expires in {days} days"),
@@ -94,15 +94,15 @@ fn is_mcp_flow(address: SocketAddr) -> bool {
         stream.set_read_timeout(Some(TIMEOUT))?;
         write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
-        stream.take(LONGEST_RESPONSE).read_to_string(&mut answer)?;
+        stream.take(MAX_RESPONSE_LENGTH).read_to_string(&mut answer)?;
         Ok(answer)
     };
     ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\nok\n"))
 }
 
 /// Remaining validity from which a renewal is advised.
-const SOON: Duration = Duration::from_secs(21 * 86_400);
+const RENEWAL_PERIOD: Duration = Duration::from_secs(21 * 86_400);
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-const LONGEST_RESPONSE: u64 = 4096;
+const MAX_RESPONSE_LENGTH: u64 = 4096;

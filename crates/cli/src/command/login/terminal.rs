@@ -12,19 +12,28 @@ use url::Url;
 /// Prints the URL of the page, opens it in a browser if there is one, and waits for the redirect: to
 /// a local port, or pasted into the terminal.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     loopback: LoopbackListener,
     opens_browser: bool,
+    /// Standard input belongs to the user. In a server it belongs to the client.
+    reads_input: bool,
     limit: Duration,
 }
 
 impl Terminal {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         port: u16,
         opens_browser: bool,
         limit: Duration,
     ) -> std::io::Result<Self> {
-        Ok(Self { loopback: LoopbackListener::open(port).await?, opens_browser, limit })
+        let loopback = LoopbackListener::open(port).await?;
+        Ok(Self { loopback, opens_browser, reads_input: true, limit })
+    }
+
+    /// Opens a browser and never reads standard input.
+    pub(crate) async fn for_background(limit: Duration) -> std::io::Result<Self> {
+        let loopback = LoopbackListener::open(0).await?;
+        Ok(Self { loopback, opens_browser: true, reads_input: false, limit })
     }
 }
 
@@ -38,7 +47,7 @@ impl UserAgent for Terminal {
             let state = page.query_pairs().find(|(name, _)| name == "state");
             let state = state.map(|(_, value)| value.into_owned()).unwrap_or_default();
             eprintln!("Open this page to log in:\n\n  {page}\n");
-            if std::io::stdin().is_terminal() {
+            if self.reads_input && std::io::stdin().is_terminal() {
                 eprintln!("If the page it redirects to does not load, paste its URL here.");
             }
             if self.opens_browser {
@@ -46,7 +55,7 @@ impl UserAgent for Terminal {
             }
             tokio::select! {
                 returned = self.loopback.wait(&state) => Ok(returned),
-                pasted = pasted() => Ok(pasted),
+                pasted = pasted(), if self.reads_input => Ok(pasted),
                 () = tokio::time::sleep(self.limit) => Err(format!(
                     "no login within {} s; allow more time with --timeout",
                     self.limit.as_secs()
@@ -58,7 +67,7 @@ impl UserAgent for Terminal {
 
 /// Reads lines until one is a redirect URL. Pends at the end of input.
 async fn pasted() -> String {
-    let input = BufReader::new(tokio::io::stdin().take(LONGEST_INPUT));
+    let input = BufReader::new(tokio::io::stdin().take(MAX_INPUT_LENGTH));
     let mut lines = input.lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let line = line.trim();
@@ -90,4 +99,4 @@ fn open_browser(page: &Url) {
 }
 
 /// Limit on pasted input, in bytes.
-const LONGEST_INPUT: u64 = 64 * 1024;
+const MAX_INPUT_LENGTH: u64 = 64 * 1024;

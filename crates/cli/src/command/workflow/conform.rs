@@ -276,12 +276,12 @@ impl Server {
         let input = child.stdin.take();
         let output = child.stdout.take().context("the server has no output")?;
         // Bounded, so that a server that never stops writing has to wait.
-        let (line, lines) = mpsc::sync_channel(MOST_LINES);
+        let (line, lines) = mpsc::sync_channel(MAX_LINES);
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             loop {
                 let mut read = String::new();
-                let count = Read::take(&mut output, LONGEST_LINE).read_line(&mut read);
+                let count = Read::take(&mut output, MAX_LINE_LENGTH).read_line(&mut read);
                 if !matches!(count, Ok(1..)) || line.send(read).is_err() {
                     return;
                 }
@@ -345,7 +345,7 @@ const TOOLS: &str = mcp_flow::workflow::PRINTED_TOOLS;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of lines of the server that are buffered.
-const MOST_LINES: usize = 64;
+const MAX_LINES: usize = 64;
 
 /// Longest line that is read, in bytes.
-const LONGEST_LINE: u64 = 16 << 20;
+const MAX_LINE_LENGTH: u64 = 16 << 20;

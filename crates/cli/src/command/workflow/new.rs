@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -18,15 +18,19 @@ pub(super) fn run(id: &str, output: Option<PathBuf>) -> anyhow::Result<ExitCode>
         return Err(Failure::new(Exit::Usage, message).into());
     }
     let path = output.unwrap_or_else(|| PathBuf::from("workflows").join(format!("{id}.yaml")));
+    create_file(&path, &TEMPLATE.replace("NEW-ID", id))?;
+    print(&format!("Created {0}. Check it with: mcp-flow workflow validate {0}", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Creates a file with its directory. Never overwrites a file.
+pub(crate) fn create_file(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
-    // Never overwrites a file.
-    let file = OpenOptions::new().write(true).create_new(true).open(&path);
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = file.with_context(|| format!("cannot create {}", path.display()))?;
-    file.write_all(TEMPLATE.replace("NEW-ID", id).as_bytes())?;
-    print(&format!("Created {0}. Check it with: mcp-flow workflow validate {0}", path.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 /// Valid workflow that shows the features.

@@ -48,7 +48,8 @@ fn check(file: &Path) -> anyhow::Result<bool> {
     }
 }
 
-fn report(file: &Path, problems: &[Problem]) -> String {
+/// Lists the problems of a file, one per line.
+pub(crate) fn report(file: &Path, problems: &[Problem]) -> String {
     if problems.is_empty() {
         return format!("{}: valid", file.display());
     }

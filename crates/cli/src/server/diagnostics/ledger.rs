@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow::OfferedFlow;
 use mcp_flow::prelude::*;
 use mcp_flow::question::text;
+use mcp_flow::{BadTool, OfferedFlow, TaskMode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -34,12 +34,41 @@ struct Entered {
     entries: Vec<String>,
 }
 
+/// Creates the tool `ledger.append`, with which other flows write to the same file.
+pub(crate) fn append_tool(path: PathBuf) -> Result<Tool, BadTool> {
+    let path = Arc::new(path);
+    Tool::builder("ledger.append").description("Append an entry to the ledger").handler(
+        move |_: Context, line: Line| {
+            let path = path.clone();
+            let half = Duration::from_millis(line.pause) / 2;
+            append(path, line.key, json!({"number": line.number, "entry": line.entry}), half)
+        },
+    )
+}
+
+/// Arguments of the tool `ledger.append`.
+#[data]
+#[derive(Debug)]
+struct Line {
+    /// Number of the entry
+    number: u32,
+    /// The entry
+    entry: String,
+    /// Key of the step that appends it
+    key: String,
+    /// Milliseconds to spend on it
+    #[serde(default)]
+    #[schemars(range(max = 10_000))]
+    pause: u64,
+}
+
 /// Creates the flow `ledger`, which writes to a file if one is given.
 pub(crate) fn ledger(path: Option<PathBuf>) -> OfferedFlow {
     let path = path.map(Arc::new);
     OfferedFlow::new("ledger", move |flow, ledger| keep(flow, ledger, path.clone()))
         .description("Ask for entries one by one, and append each to the ledger before the next")
         .params::<Ledger>()
+        .task(TaskMode::Always)
 }
 
 async fn keep(flow: Flow, ledger: Ledger, path: Option<Arc<PathBuf>>) -> FlowResult<Entered> {

@@ -19,6 +19,7 @@ pub(super) async fn ask(
         writeln!(output, "{}", heading(question))?;
         output.flush()?;
         let Some(line) = lines.next().await? else {
+            lines.has_ended = true;
             // An optional question is answered by the end of input.
             let empty = question.check(&Value::Null);
             return Ok(empty.map_or(Reply::EndOfInput, Reply::Answer));
@@ -38,6 +39,8 @@ pub(super) struct Lines {
     requests: mpsc::Sender<()>,
     lines: UnboundedReceiver<io::Result<Option<String>>>,
     is_requested: bool,
+    /// Set when the last question was asked after the end of input.
+    pub(super) has_ended: bool,
 }
 
 impl Lines {
@@ -51,14 +54,14 @@ impl Lines {
         std::thread::spawn(move || {
             while requested.recv().is_ok() {
                 let mut line = String::new();
-                let read = Read::take(&mut input, LONGEST_LINE).read_line(&mut line);
+                let read = Read::take(&mut input, MAX_LINE_LENGTH).read_line(&mut line);
                 let line = line.trim_end_matches(['\r', '\n']).to_owned();
                 if sender.send(read.map(|count| (count > 0).then_some(line))).is_err() {
                     return;
                 }
             }
         });
-        Self { requests, lines, is_requested: false }
+        Self { requests, lines, is_requested: false, has_ended: false }
     }
 
     /// Reads the next line; none at the end of the input. Cancel safe.
@@ -101,7 +104,7 @@ fn heading(question: &Question) -> String {
     text
 }
 
-const LONGEST_LINE: u64 = 1024 * 1024;
+const MAX_LINE_LENGTH: u64 = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

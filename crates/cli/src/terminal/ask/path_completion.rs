@@ -34,7 +34,7 @@ fn with_prefix(typed: &str) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut found: Vec<_> = entries
         .flatten()
-        .take(MOST_READ)
+        .take(MAX_READ)
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let wanted =
@@ -44,7 +44,7 @@ fn with_prefix(typed: &str) -> Vec<String> {
         })
         .collect();
     found.sort();
-    found.truncate(MOST_SHOWN);
+    found.truncate(MAX_SHOWN);
     found
 }
 
@@ -59,8 +59,8 @@ fn common_prefix(paths: &[String]) -> Option<String> {
     first.get(..end).map(str::to_owned)
 }
 
-const MOST_READ: usize = 10_000;
-const MOST_SHOWN: usize = 100;
+const MAX_READ: usize = 10_000;
+const MAX_SHOWN: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -95,7 +95,7 @@ impl Question {
         };
         rules.pattern.is_none()
             && rules.max.is_none()
-            && limit.is_none_or(|most| most > LONGEST_LINE)
+            && limit.is_none_or(|most| most > MAX_LINE_LENGTH)
             && !schema.is_some_and(has_form)
     }
 
@@ -204,7 +204,7 @@ fn file(text: &str) -> Result<Value, InvalidAnswer> {
     let problem =
         |error: std::io::Error| InvalidAnswer::new(format!("cannot read {text}: {error}"));
     let size = std::fs::metadata(path).map_err(problem)?.len();
-    if size > LARGEST_FILE {
+    if size > MAX_FILE_BYTES {
         return Err(InvalidAnswer::new(format!("{text} is too large to send: {size} bytes"))
             .suggest("Enter a URL to fetch it from instead"));
     }
@@ -231,10 +231,10 @@ pub(crate) const EDIT: &str = "edit";
 pub(crate) const NO: &str = "no";
 
 /// Number of characters that people type on one line.
-const LONGEST_LINE: u64 = 200;
+const MAX_LINE_LENGTH: u64 = 200;
 
 /// Largest file that is sent, in bytes. A rule of the question may allow more than the default.
-const LARGEST_FILE: u64 = 8 * limits::FILE;
+const MAX_FILE_BYTES: u64 = 8 * limits::FILE;
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ pub(crate) fn questions(schema: &Value) -> Vec<Question> {
 fn shared_definitions(schema: &Value) -> Map<String, Value> {
     let mut shared = Map::new();
     for name in ["$defs", "definitions"] {
-        if let Some(found) = schema.get(name).filter(|found| found.to_string().len() <= LARGEST) {
+        if let Some(found) = schema.get(name).filter(|found| found.to_string().len() <= MAX_BYTES) {
             shared.insert(name.to_owned(), found.clone());
         }
     }
@@ -115,7 +115,7 @@ fn placeholder(schema: &Value) -> Option<String> {
 /// adds the shared definitions.
 fn resolve(root: &Value, property: &Value, shared: &Map<String, Value>) -> Value {
     let mut schema = property.clone();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let next = match schema["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
             Some(pointer) => root.pointer(pointer).cloned(),
             None => without_null(&schema),
@@ -158,10 +158,10 @@ pub(crate) fn missing(schema: &Value, arguments: &Map<String, Value>) -> Vec<Str
 const ANNOTATIONS: [&str; 4] = ["title", "description", "default", "examples"];
 
 /// Limit on the definitions that are copied into each question, in bytes.
-const LARGEST: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 /// Number of references that are followed, so that cycles end.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 #[cfg(test)]
 mod tests {

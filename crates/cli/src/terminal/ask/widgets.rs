@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::keyboard::{Keyboard, Withdrawal};
 use super::path_completion::Paths;
 use super::question::{Question, Widget, value_text};
-use super::{Reply, WITHDRAWN, shown, violation_text};
+use super::{Reply, report_withdrawn, shown, violation_text};
 
 /// Shows the widget of a question until the answer is valid or the question is withdrawn.
 pub(super) fn ask(question: &Question, withdrawal: &Withdrawal) -> Result<Reply, InquireError> {
@@ -26,7 +26,7 @@ pub(super) fn ask(question: &Question, withdrawal: &Withdrawal) -> Result<Reply,
     match answered {
         Ok(Some(value)) => Ok(Reply::Answer(value)),
         Ok(None) => {
-            eprintln!("{WITHDRAWN}");
+            report_withdrawn();
             Ok(Reply::Declined)
         }
         Err(InquireError::OperationInterrupted) => Ok(Reply::Interrupted),
@@ -159,7 +159,7 @@ impl fmt::Display for Label {
 }
 
 fn labels(choices: &[ChoiceOption]) -> Vec<Label> {
-    choices.iter().map(|choice| Label(shorten(&choice.label, LONGEST_LABEL))).collect()
+    choices.iter().map(|choice| Label(shorten(&choice.label, MAX_LABEL_LENGTH))).collect()
 }
 
 fn help(question: &Question) -> Option<String> {
@@ -184,7 +184,7 @@ fn validation(violation: Option<InvalidAnswer>) -> Validation {
 }
 
 /// Number of characters of a choice's label that are shown.
-const LONGEST_LABEL: usize = 200;
+const MAX_LABEL_LENGTH: usize = 200;
 
 /// Style of widgets, with colours unless they are disabled.
 fn style() -> RenderConfig<'static> {

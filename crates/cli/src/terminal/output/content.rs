@@ -5,35 +5,9 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow::client::model::{Content, ResourceContents};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::sanitize;
-
-/// Converts a piece from a form of seed 002 to the official one (C-25, C-26): a resource by its
-/// `uri`, an embedded one by its `data`. An image by its `url` has no official form; it becomes a
-/// link, unless it is a data URL.
-pub(crate) fn official(piece: &Value) -> Cow<'_, Value> {
-    let lacks = |member: &str| piece[member].is_null();
-    let url = piece["url"].as_str().unwrap_or_default();
-    if piece["type"] == "image"
-        && lacks("data")
-        && let Some((kind, data)) =
-            url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
-    {
-        return Cow::Owned(json!({"type": "image", "mimeType": kind, "data": data}));
-    }
-    let is_of_seed_002 = match piece["type"].as_str() {
-        Some("image") => lacks("data"),
-        Some("resource") => lacks("resource"),
-        Some("embedded") => true,
-        _ => false,
-    };
-    let read = is_of_seed_002.then(|| serde_json::from_value::<Content>(piece.clone()).ok());
-    match read.flatten().and_then(|content| serde_json::to_value(content).ok()) {
-        Some(official) => Cow::Owned(official),
-        None => Cow::Borrowed(piece),
-    }
-}
 
 /// Formats the pieces of a result. Binary content is described.
 pub(crate) fn text(pieces: &[Value]) -> String {
@@ -42,7 +16,7 @@ pub(crate) fn text(pieces: &[Value]) -> String {
 }
 
 fn piece(original: &Value) -> String {
-    let piece = &*official(original);
+    let piece = &*Content::official_form(original);
     let member = |name: &str| piece[name].as_str().map(sanitize).unwrap_or_default();
     match piece["type"].as_str() {
         Some("text") => member("text"),

@@ -1,0 +1,239 @@
+//! Edits of a host's configuration that keep comments, order and formatting.
+
+use anyhow::Context as _;
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use serde_json::Value;
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::host::Format;
+
+/// A server in a host's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostEntry {
+    Command { program: String, arguments: Vec<String> },
+    Address(String),
+}
+
+/// Adds or replaces a server in the text of a configuration file. Fails, with the place of the
+/// problem, if the text is not what the host itself would read.
+pub(super) fn add(
+    text: &str,
+    format: Format,
+    name: &str,
+    entry: &HostEntry,
+) -> anyhow::Result<String> {
+    match format {
+        Format::Json { section, address, has_type } => {
+            add_json(text, section, name, members(entry, address, has_type))
+        }
+        Format::Toml => add_toml(text, name, entry),
+    }
+}
+
+fn members(entry: &HostEntry, address: &str, has_type: bool) -> Vec<(String, CstInputValue)> {
+    let text = |text: &str| CstInputValue::String(text.to_owned());
+    let kind = |kind: &str| has_type.then(|| ("type".to_owned(), text(kind)));
+    match entry {
+        HostEntry::Command { program, arguments } => {
+            let arguments = arguments.iter().map(|argument| text(argument)).collect();
+            let command = [
+                ("command".to_owned(), text(program)),
+                ("args".to_owned(), CstInputValue::Array(arguments)),
+            ];
+            kind("stdio").into_iter().chain(command).collect()
+        }
+        HostEntry::Address(url) => {
+            kind("http").into_iter().chain([(address.to_owned(), text(url))]).collect()
+        }
+    }
+}
+
+fn add_json(
+    text: &str,
+    section: &str,
+    name: &str,
+    members: Vec<(String, CstInputValue)>,
+) -> anyhow::Result<String> {
+    let empty = text.trim_start_matches('\u{feff}').trim().is_empty();
+    let root = parse_json(if empty { "{}\n" } else { text })?;
+    let before = root.to_serde_value().unwrap_or_default();
+    let object = root.object_value().context("the file does not hold an object")?;
+    let servers = object
+        .object_value_or_create(section)
+        .with_context(|| format!("`{section}` is not an object"))?;
+    let value = CstInputValue::Object(members);
+    match servers.get(name) {
+        Some(known) => {
+            let added = CstRootNode::parse("{}", &ParseOptions::default())?;
+            added.set_value(value.clone());
+            let is_same = known.value().and_then(|value| value.to_serde_value())
+                == added.value().and_then(|value| value.to_serde_value());
+            if is_same {
+                return Ok(text.to_owned());
+            }
+            known.set_value(value);
+        }
+        None => {
+            servers.append(name, value);
+        }
+    }
+    let mut after = root.to_string();
+    if !after.ends_with('\n') && (empty || text.ends_with('\n')) {
+        after.push('\n');
+    }
+    // Nothing else may have changed.
+    let mut others = parse_json(&after)?.to_serde_value().unwrap_or_default();
+    let mut expected = before;
+    for value in [&mut others, &mut expected] {
+        if let Some(servers) = value.get_mut(section).and_then(Value::as_object_mut) {
+            servers.remove(name);
+        }
+        if value.get(section).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+            && let Some(members) = value.as_object_mut()
+        {
+            members.remove(section);
+        }
+    }
+    anyhow::ensure!(
+        others == expected,
+        "the file cannot be changed safely; add the server by hand"
+    );
+    Ok(after)
+}
+
+fn parse_json(text: &str) -> anyhow::Result<CstRootNode> {
+    let options = ParseOptions { allow_comments: true, allow_trailing_commas: true, ..strict() };
+    CstRootNode::parse(text, &options).map_err(|error| anyhow::anyhow!("it has an error: {error}"))
+}
+
+/// Options that accept standard JSON only.
+fn strict() -> ParseOptions {
+    ParseOptions {
+        allow_comments: false,
+        allow_loose_object_property_names: false,
+        allow_trailing_commas: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        ..ParseOptions::default()
+    }
+}
+
+fn add_toml(text: &str, name: &str, entry: &HostEntry) -> anyhow::Result<String> {
+    let mut document: DocumentMut =
+        text.parse().map_err(|error| anyhow::anyhow!("it has an error: {error}"))?;
+    let servers = document.entry("mcp_servers").or_insert_with(|| {
+        let mut servers = Table::new();
+        servers.set_implicit(true);
+        Item::Table(servers)
+    });
+    let servers = servers.as_table_like_mut().context("`mcp_servers` is not a table")?;
+    let values = match entry {
+        HostEntry::Command { program, arguments } => {
+            let arguments = arguments.iter().collect::<toml_edit::Array>();
+            vec![("command", toml_edit::value(program)), ("args", toml_edit::value(arguments))]
+        }
+        HostEntry::Address(url) => vec![("url", toml_edit::value(url))],
+    };
+    match servers.get_mut(name).and_then(Item::as_table_like_mut) {
+        // Members of the host's own, such as timeouts, stay.
+        Some(known) => {
+            for key in ["command", "args", "url"] {
+                if !values.iter().any(|(name, _)| *name == key) {
+                    known.remove(key);
+                }
+            }
+            for (key, value) in values {
+                if known.get(key).map(|known| known.to_string().trim().to_owned())
+                    != Some(value.to_string().trim().to_owned())
+                {
+                    known.insert(key, value);
+                }
+            }
+        }
+        None => {
+            let table: Table =
+                values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            servers.insert(name, Item::Table(table));
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// The lines that differ, with three lines around them.
+pub(super) fn difference(before: &str, after: &str) -> String {
+    let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    let same = |(one, other): &(&&str, &&str)| one == other;
+    let start = before.iter().zip(&after).take_while(same).count();
+    let rest = before.len().min(after.len()) - start;
+    let end = before.iter().rev().zip(after.iter().rev()).take(rest).take_while(same).count();
+    let mut lines = Vec::new();
+    let context = start.saturating_sub(AROUND)..start;
+    lines.extend(before[context].iter().map(|line| format!("  {line}")));
+    lines.extend(before[start..before.len() - end].iter().map(|line| format!("- {line}")));
+    lines.extend(after[start..after.len() - end].iter().map(|line| format!("+ {line}")));
+    let behind = &after[after.len() - end..];
+    lines.extend(behind.iter().take(AROUND).map(|line| format!("  {line}")));
+    lines.join("\n")
+}
+
+/// Lines shown around a change.
+const AROUND: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::{HostEntry, add, difference};
+    use crate::command::install::host::{Format, HostName};
+
+    fn entry() -> HostEntry {
+        HostEntry::Command { program: "/bin/mf".to_owned(), arguments: vec!["stdio".to_owned()] }
+    }
+
+    #[test]
+    fn entries_are_added_to_every_format_and_the_rest_stays() {
+        for host in HostName::ALL {
+            let format = host.format();
+            let new = add("", format, "flow", &entry()).unwrap();
+            assert!(new.contains("flow") && new.contains("/bin/mf"), "{new}");
+            assert_eq!(add(&new, format, "flow", &entry()).unwrap(), new, "twice is once");
+            let address = HostEntry::Address("https://h/mcp".to_owned());
+            let other = add(&new, format, "flow", &address).unwrap();
+            assert!(other.contains("https://h/mcp") && !other.contains("/bin/mf"), "{other}");
+        }
+        let json = "// mine\n{\n\t\"theme\": \"dark\", // nice\n\t\"mcpServers\": {\n\t\t\"a\": \
+                    {\"command\": \"x\"}, // first\n\t},\n}\n";
+        let changed = add(json, HostName::Gemini.format(), "flow", &entry()).unwrap();
+        for kept in ["// mine\n", "\"theme\": \"dark\", // nice", "\"a\": {\"command\": \"x\"}"] {
+            assert!(changed.contains(kept), "{changed}");
+        }
+        let toml = "# mine\nmodel = \"m\" # nice\n\n[mcp_servers.a]\ncommand = \"x\" # first\n";
+        let changed = add(toml, Format::Toml, "flow", &entry()).unwrap();
+        assert!(changed.starts_with(toml) && changed.contains("[mcp_servers.flow]"), "{changed}");
+    }
+
+    #[test]
+    fn files_with_errors_are_not_changed() {
+        for (format, text) in [
+            (HostName::Cursor.format(), "{\"mcpServers\": {\"a\": }}"),
+            (HostName::Cursor.format(), "{\"mcpServers\": {}"),
+            (HostName::Cursor.format(), "{\"mcpServers\": []}"),
+            (HostName::Cursor.format(), "[]"),
+            (HostName::Vscode.format(), "{\"servers\" 1}"),
+            (Format::Toml, "model = \n"),
+            (Format::Toml, "mcp_servers = 1\n"),
+            (Format::Toml, "[a]\n[a]\n"),
+        ] {
+            let error = add(text, format, "flow", &entry()).unwrap_err();
+            assert!(!error.to_string().is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn differences_show_the_lines_around_them() {
+        assert_eq!(difference("a\nb\nc\n", "a\nb\nx\nc\n"), "  a\n  b\n+ x\n  c");
+        assert_eq!(difference("", "x\n"), "+ x");
+        assert_eq!(difference("a\nb\n", "a\nc\n"), "  a\n- b\n+ c");
+    }
+}

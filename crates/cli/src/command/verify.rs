@@ -1,0 +1,78 @@
+//! `mcp-flow verify`: checks a server against a recording.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mcp_flow_cassette::{Variations, VerifyOptions, junit_report, verify};
+
+use crate::command::replay::read;
+use crate::terminal::output::{self, sanitize};
+
+/// Check that a server still answers as recorded
+///
+/// Starts the server, sends what the recorded client sent, answers its questions as recorded, and
+/// compares. Exits with 1 if anything differs. Times, UUIDs and masked values are not compared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Verify {
+    /// Recording of `mcp-flow record`
+    file: PathBuf,
+
+    /// Write a report in the JUnit format to this file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Ignore differences in members of results with this name; may be repeated
+    #[arg(long = "vary", value_name = "NAME")]
+    vary: Vec<String>,
+
+    /// Another recording of the same requests; ignore what differs between the two
+    #[arg(long = "learn", value_name = "FILE")]
+    learned: Vec<PathBuf>,
+
+    /// Compare times and UUIDs as well
+    #[arg(long)]
+    strict: bool,
+
+    /// Timeout for each response, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+
+    /// Command that starts the server
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let cassette = read(&self.file)?;
+        let mut variations = Variations::named(&self.vary);
+        for file in &self.learned {
+            variations.learn_from(&cassette, &read(file)?);
+        }
+        let mut options = VerifyOptions::default();
+        options.variations = variations;
+        options.is_strict = self.strict;
+        options.timeout = Duration::from_secs(self.timeout);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let report = runtime.block_on(verify(&cassette, &self.command, &options));
+        let report = report.context("cannot start the server")?;
+        if let Some(junit) = &self.junit {
+            let text = junit_report(&self.file.display().to_string(), &report);
+            let written = std::fs::write(junit, text);
+            written.with_context(|| format!("cannot write {}", junit.display()))?;
+        }
+        for exchange in report.exchanges.iter().filter(|exchange| !exchange.is_same()) {
+            output::print(&sanitize(&format!("line {}: {}", exchange.line, exchange.request)))?;
+            for line in exchange.lines() {
+                output::print(&format!("  {}", sanitize(&line)))?;
+            }
+        }
+        let (all, differing) = (report.exchanges.len(), report.differing());
+        output::print(&format!("{all} requests compared, {differing} differ"))?;
+        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,245 @@
+//! Files of other MCP hosts whose servers are all served: `mcpServers` in JSON, or our own TOML.
+//!
+//! Every problem is reported with its line. Keys that only the host knows are ignored.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::problems::line_and_column;
+use super::servers::{KNOWN, ServerEntry};
+use super::{File, json_problem};
+use crate::exit::{Exit, Failure};
+
+/// Servers of a file, in its order.
+#[derive(Debug)]
+pub(crate) struct GatewayFile {
+    /// Servers by name.
+    pub(crate) servers: Vec<(String, ServerEntry)>,
+    /// Position of each entry in the text.
+    positions: Vec<usize>,
+    text: String,
+}
+
+impl GatewayFile {
+    /// Reads a file, and validates its entries.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(text, |name| std::env::var(name).ok())
+            .map_err(|problems| failure(path, &problems))
+    }
+
+    /// Returns the error for problems with entries, by name.
+    pub(crate) fn problems(&self, path: &Path, problems: &[(String, String)]) -> anyhow::Error {
+        let located = problems.iter().map(|(name, problem)| {
+            let index = self.servers.iter().rposition(|(known, _)| known == name);
+            let at = index.and_then(|index| self.positions.get(index));
+            locate(&self.text, at.copied().unwrap_or_default(), problem)
+        });
+        failure(path, &located.collect::<Vec<_>>())
+    }
+
+    fn parse(text: String, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+        if !text.trim_start().starts_with('{') {
+            let file = File::parse(&text).map_err(|problems| vec![problems])?;
+            let servers: Vec<_> = file.servers.into_iter().collect();
+            return Ok(Self { positions: Vec::new(), servers, text });
+        }
+        let (mut servers, mut positions, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        match entries(&text) {
+            Ok((section, found)) => {
+                for (name, raw) in found {
+                    let at = offset(&text, raw);
+                    let mut own = Vec::new();
+                    let is_known = servers.iter().any(|(known, _)| *known == name);
+                    if is_known {
+                        own.push((at, "it is defined twice".to_owned()));
+                    }
+                    let entry = read_entry(&text, raw, &mut own);
+                    if let Some(entry) = &entry
+                        && own.is_empty()
+                        && let Err(problem) = entry.target(&variable)
+                    {
+                        own.push((at, problem));
+                    }
+                    problems.extend(
+                        own.into_iter()
+                            .map(|(at, problem)| (at, format!("`{section}.{name}`: {problem}"))),
+                    );
+                    if let Some(entry) = entry {
+                        servers.push((name, entry));
+                        positions.push(at);
+                    }
+                }
+            }
+            Err(problem) => return Err(vec![problem]),
+        }
+        if problems.is_empty() {
+            return Ok(Self { servers, positions, text });
+        }
+        problems.sort_by_key(|(at, _)| *at);
+        Err(problems.iter().map(|(at, problem)| locate(&text, *at, problem)).collect())
+    }
+}
+
+/// Entries of an object, by name.
+type Entries<'a> = Vec<(String, &'a RawValue)>;
+
+/// The member that holds the servers, and its members.
+fn entries(text: &str) -> Result<(&'static str, Entries<'_>), String> {
+    let whole: Members<'_> = serde_json::from_str(text).map_err(|error| json_problem(&error))?;
+    for name in ["mcpServers", "servers", "mcp_servers"] {
+        let Some((_, section)) = whole.0.iter().find(|(known, _)| known == name) else { continue };
+        return match serde_json::from_str(section.get()) {
+            Ok(Members(servers)) => Ok((name, servers)),
+            Err(_) => {
+                let problem = format!("`{name}` must be an object from name to server");
+                Err(locate(text, offset(text, section), &problem))
+            }
+        };
+    }
+    Err("line 1, column 1: there is no object `mcpServers` from name to server".to_owned())
+}
+
+/// Reads one server; `None` if it is disabled or unusable.
+fn read_entry(
+    text: &str,
+    raw: &RawValue,
+    problems: &mut Vec<(usize, String)>,
+) -> Option<ServerEntry> {
+    let Ok(Members(members)) = serde_json::from_str(raw.get()) else {
+        problems.push((offset(text, raw), "it must be an object".to_owned()));
+        return None;
+    };
+    let mut known = serde_json::Map::new();
+    for (key, raw) in members {
+        let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        // Other hosts call the address otherwise.
+        let key = match key.as_str() {
+            "httpUrl" | "serverUrl" => "url".to_owned(),
+            _ => key,
+        };
+        if key == "disabled" && value == Value::Bool(true) {
+            return None;
+        }
+        if !KNOWN.contains(&key.as_str()) && !OWN.contains(&key.as_str()) {
+            continue;
+        }
+        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
+        match serde_json::from_value::<ServerEntry>(alone.into()) {
+            Ok(_) => drop(known.insert(key, value)),
+            Err(error) => {
+                problems.push((offset(text, raw), format!("`{key}`: {}", json_problem(&error))));
+            }
+        }
+    }
+    serde_json::from_value(known.into()).ok()
+}
+
+/// Keys of ours that a host's file may have as well.
+const OWN: [&str; 14] = [
+    "result_bytes",
+    "auth",
+    "isolation",
+    "instances",
+    "idle_seconds",
+    "timeout_seconds",
+    "connect_seconds",
+    "answer_seconds",
+    "expose",
+    "rename",
+    "approve",
+    "trust_annotations",
+    "rerun",
+    "pins",
+];
+
+/// Members of an object, in order, with repeated ones.
+struct Members<'a>(Entries<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Members<'de>;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(All)
+    }
+}
+
+/// Position of a value in the text that it borrows from.
+fn offset(text: &str, value: &RawValue) -> usize {
+    value.get().as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+fn locate(text: &str, at: usize, problem: &str) -> String {
+    let (line, column) = line_and_column(text, at);
+    format!("line {line}, column {column}: {problem}")
+}
+
+fn failure(path: &Path, problems: &[String]) -> anyhow::Error {
+    let lines = problems.iter().flat_map(|problem| problem.lines());
+    let lines: Vec<_> = lines.map(|line| format!("{}: {line}", path.display())).collect();
+    Failure::new(Exit::Usage, lines.join("\n")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GatewayFile;
+
+    #[test]
+    fn servers_of_other_hosts_are_read_in_order() {
+        let text = r#"{"theme": "dark", "mcpServers": {
+            "zeta": {"command": "npx", "args": ["-y", "it"], "type": "stdio", "alwaysAllow": []},
+            "off": {"command": "x", "disabled": true},
+            "alpha": {"httpUrl": "https://h/mcp", "headers": {"X": "${KEY}"}, "timeout": 5}
+        }}"#;
+        let file = GatewayFile::parse(text.to_owned(), |_| Some("secret".to_owned())).unwrap();
+        let names: Vec<_> = file.servers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["zeta", "alpha"]);
+    }
+
+    #[test]
+    fn all_problems_are_reported_with_their_lines() {
+        let text = "{\n \"mcpServers\": {\n  \"a\": {\"command\": 7,\n   \"args\": \"x\"},\n  \"b\": {},\n  \
+                    \"c\": {\"command\": \"${NONE}\"},\n  \"d\": 1,\n  \"a\": {\"url\": \"http://h\"}\n }\n}";
+        let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
+        let expected = [
+            ("line 3, column 20", "`command`"),
+            ("line 4, column 12", "`args`"),
+            ("line 5", "set either `url` or `command`"),
+            ("line 6", "NONE"),
+            ("line 7", "must be an object"),
+            ("line 8", "defined twice"),
+        ];
+        assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+        for (problem, (place, what)) in problems.iter().zip(expected) {
+            assert!(problem.contains(place) && problem.contains(what), "{problem}");
+        }
+        for (text, problem) in [
+            ("{", "line 1, column 1"),
+            ("{}", "no object `mcpServers`"),
+            ("{\n\"mcpServers\": []}", "line 2"),
+            ("{\"mcpServers\": {\"a\" 1}}", "line 1"),
+        ] {
+            let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
+            assert!(problems[0].contains(problem), "{problems:?}");
+        }
+    }
+}

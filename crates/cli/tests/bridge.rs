@@ -1,0 +1,249 @@
+//! `mcp-flow bridge`, `dev` and `install` of the real program.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use mcp_flow::client::{Client, HttpOptions, Program, Revision, RevisionPolicy, connector};
+use mcp_flow_testkit::wait::output;
+use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that prints its endpoints as JSON, killed when dropped.
+struct Served {
+    process: tokio::process::Child,
+    endpoints: Value,
+}
+
+async fn serve(arguments: &[&str]) -> Served {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    timeout(LIMIT, out.read_line(&mut line)).await.expect("it prints its endpoints").unwrap();
+    let endpoints = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+    Served { process: child, endpoints }
+}
+
+async fn connect_by_pipe(arguments: &[&str], revision: RevisionPolicy) -> Client {
+    let program = Program::new(PROGRAM).arguments(arguments);
+    let builder = Client::builder().with(|options| options.revision = revision);
+    timeout(LIMIT, builder.connect(program)).await.expect("it connects").unwrap()
+}
+
+async fn add(client: &Client, a: i32, b: i32) -> String {
+    let call = client.call_tool("calculator.add", json!({"a": a, "b": b})).into_future();
+    timeout(LIMIT, call).await.expect("the call ends").unwrap().text()
+}
+
+/// A remote server over stdio, in both eras; the client stays connected when the server restarts.
+#[tokio::test]
+async fn a_remote_server_is_bridged_to_stdio() {
+    let up = ["serve", "--json", "--store", "memory:", "--no-webtransport", "--listen"];
+    let mut server = serve(&[&up[..], &["127.0.0.1:0"]].concat()).await;
+    let url = server.endpoints["mcp"].as_str().unwrap().to_owned();
+    let mut clients = Vec::new();
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let client = connect_by_pipe(&["bridge", &url], RevisionPolicy::Only(revision)).await;
+        let about = client.server().await.unwrap();
+        assert_eq!(about.implementation.name, "mcp-flow");
+        let tools = client.tools().all().await.unwrap();
+        assert!(tools.iter().any(|tool| tool.name == "calculator.add"), "without a prefix");
+        assert_eq!(add(&client, 2, 3).await, "5");
+        clients.push(client);
+    }
+    server.process.kill().await.unwrap();
+    // Calls wait for the server. One that was sent in the moment in which it died may have been
+    // processed, which only the caller can decide about.
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let calls = clients.iter().map(|client| async {
+        loop {
+            let call = client.call_tool("calculator.add", json!({"a": 3, "b": 4})).into_future();
+            match timeout(LIMIT, call).await.expect("the call ends") {
+                Ok(sum) => return sum.text(),
+                Err(lost) => {
+                    assert_eq!(lost.server().unwrap().name(), Some("UPSTREAM_LOST"), "{lost}");
+                }
+            }
+        }
+    });
+    let restart = serve_again(&up, &address);
+    let (answers, _server) = tokio::join!(futures_util::future::join_all(calls), restart);
+    assert_eq!(answers, ["7", "7"]);
+    for client in clients {
+        client.close().await;
+    }
+}
+
+/// Starts a server on a port that was in use a moment ago.
+async fn serve_again(arguments: &[&str], address: &str) -> Served {
+    // The kernel may need a moment to release the port.
+    while std::net::TcpListener::bind(address).is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    serve(&[arguments, &[address]].concat()).await
+}
+
+/// A stdio server over every HTTP transport.
+#[tokio::test]
+async fn a_command_is_bridged_to_http() {
+    let listen = ["bridge", "--listen", "127.0.0.1:0", "--json", "--"];
+    let bridge = serve(&[&listen[..], &[PROGRAM, "stdio", "--store", "memory:"]].concat()).await;
+    for kind in ["mcp", "sse", "websocket"] {
+        let url = bridge.endpoints[kind].as_str().unwrap();
+        let client = Client::builder().connect_by(connector(url, &HttpOptions::new()).unwrap());
+        let client = timeout(LIMIT, client).await.expect("it connects").unwrap();
+        assert_eq!(add(&client, 2, 3).await, "5", "{kind}");
+        client.close().await;
+    }
+}
+
+#[test]
+fn bad_targets_are_rejected() {
+    for (arguments, code, said) in [
+        (&["bridge"][..], 2, "no server given"),
+        (&["bridge", "ftp://h"], 2, "no server named"),
+        (&["bridge", "--listen", "0.0.0.0:0", "--", "true"], 1, "is public"),
+        (&["dev", "--listen", "0.0.0.0:0", "--", "true"], 2, "is public"),
+        (&["dev"], 2, "COMMAND"),
+        (&["install", "a b"], 2, "a name has"),
+        (&["install", "a", "--url", "nowhere"], 2, "not a server address"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(PROGRAM);
+        let ended = output(command.args(arguments).env("XDG_CONFIG_HOME", folder.path()));
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+}
+
+/// A stdio server in a shell script, whose tool's name and answer are in a file beside it.
+const SCRIPT: &str = r#"
+. ./tool
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"script","version":"1"}}';;
+    *'"method":"tools/list"'*) result='{"tools":[{"name":"'$name'","inputSchema":{"type":"object"}}]}';;
+    *'"name":"hang"'*) continue;;
+    *'"method":"tools/call"'*) result='{"content":[{"type":"text","text":"'$name'"}]}';;
+    *'"id":'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id"; continue;;
+    *) continue;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+/// Clients of `dev` keep their connection while the server is changed, fails and is repaired.
+#[tokio::test]
+async fn a_changed_server_is_restarted_and_its_clients_stay() {
+    use futures_util::StreamExt as _;
+    use mcp_flow::client::{ChangeFilter, ServerChange};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("server.sh"), SCRIPT).unwrap();
+    std::fs::write(folder.path().join("tool"), "name=first\n").unwrap();
+    let program =
+        Program::new(PROGRAM).arguments(["dev", "--", "sh", "server.sh"]).folder(folder.path());
+    let client = timeout(LIMIT, Client::builder().connect(program)).await;
+    let client = client.expect("it connects").unwrap();
+    assert_eq!(client.server().await.unwrap().implementation.name, "script");
+    let first = client.call_tool("first", json!({})).await.unwrap();
+    assert_eq!(first.text(), "first");
+    let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
+    let mut changed = async |name: &str, text: &str| {
+        std::fs::write(folder.path().join("tool"), text).unwrap();
+        let seen = async {
+            loop {
+                let change = changes.next().await.expect("the subscription stays").unwrap();
+                assert_eq!(change, ServerChange::Tools);
+                let tools = client.tools().all().await.unwrap();
+                if tools.iter().any(|tool| tool.name == name) {
+                    return;
+                }
+            }
+        };
+        timeout(LIMIT, seen).await.unwrap_or_else(|_| panic!("no list_changed for {name}"));
+    };
+    changed("hang", "name=hang\n").await;
+    // A call that does not end in time is lost, and says so.
+    let lost = client.call_tool("hang", json!({})).into_future();
+    let restarted = changed("third", "name=third\n");
+    let (lost, ()) = tokio::join!(timeout(LIMIT, lost), restarted);
+    let lost = lost.expect("the call ends").unwrap_err();
+    assert_eq!(lost.server().unwrap().name(), Some("UPSTREAM_LOST"), "{lost}");
+    assert_eq!(client.call_tool("third", json!({})).await.unwrap().text(), "third");
+    std::fs::write(folder.path().join("server.sh"), "exit 3\n").unwrap();
+    let broken = async {
+        while client.call_tool("third", json!({})).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, broken).await.expect("the broken server is started");
+    std::fs::write(folder.path().join("server.sh"), SCRIPT).unwrap();
+    let repaired = async {
+        while client.call_tool("third", json!({})).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, repaired).await.expect("the repaired server is started");
+    client.close().await;
+}
+
+fn install(home: &Path, arguments: &[&str]) -> (Output, String) {
+    let mut command = Command::new(PROGRAM);
+    command.arg("install").args(arguments).env("HOME", home).current_dir(home);
+    for variable in ["XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "MCP_FLOW_CONFIG"] {
+        command.env_remove(variable);
+    }
+    let ended = output(command.stdin(Stdio::null()));
+    let all = [ended.stdout.clone(), ended.stderr.clone()].concat();
+    (ended, String::from_utf8(all).unwrap())
+}
+
+#[test]
+fn servers_are_installed_in_the_hosts_that_are_there() {
+    let home = tempfile::tempdir().unwrap();
+    let (none, said) = install(home.path(), &["flow", "--yes"]);
+    assert_eq!(none.status.code(), Some(2), "{said}");
+    assert!(said.contains("claude-desktop"), "{said}");
+    let cursor = home.path().join(".cursor/mcp.json");
+    let codex = home.path().join(".codex/config.toml");
+    std::fs::create_dir(home.path().join(".cursor")).unwrap();
+    std::fs::create_dir(home.path().join(".codex")).unwrap();
+    let mine = "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\"}}\n}\n";
+    std::fs::write(&cursor, mine).unwrap();
+    std::fs::write(&codex, "model = \"m\" # mine\n").unwrap();
+    // Nobody can be asked, so nothing changes.
+    let (asked, said) = install(home.path(), &["flow"]);
+    assert!(!asked.status.success() && said.contains("--yes") && said.contains("+ "), "{said}");
+    assert_eq!(std::fs::read_to_string(&cursor).unwrap(), mine);
+    let (done, said) = install(home.path(), &["flow", "--yes"]);
+    assert!(done.status.success(), "{said}");
+    let text = std::fs::read_to_string(&cursor).unwrap();
+    assert!(text.contains("// mine") && text.contains("\"flow\"") && text.contains("stdio"));
+    let toml: toml::Table = std::fs::read_to_string(&codex).unwrap().parse().unwrap();
+    assert_eq!(toml["mcp_servers"]["flow"]["args"][0].as_str(), Some("stdio"));
+    let backups = std::fs::read_dir(home.path().join(".cursor")).unwrap().filter(|entry| {
+        let path = entry.as_ref().unwrap().path();
+        path != cursor && std::fs::read_to_string(path).unwrap() == mine
+    });
+    assert_eq!(backups.count(), 1);
+    // A file with an error stays as it is, and the others are changed.
+    std::fs::write(&cursor, "{\"mcpServers\": {").unwrap();
+    let (broken, said) = install(home.path(), &["far", "--yes", "--url", "https://h/mcp"]);
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    assert!(said.contains("Cursor") && said.contains("was not changed"), "{said}");
+    assert_eq!(std::fs::read_to_string(&cursor).unwrap(), "{\"mcpServers\": {");
+    assert!(std::fs::read_to_string(&codex).unwrap().contains("url = \"https://h/mcp\""));
+    let (desktop, said) = install(
+        home.path(),
+        &["far", "--print", "--url", "https://h/mcp", "--host=claude-desktop"],
+    );
+    assert!(desktop.status.success() && said.contains("\"bridge\""), "{said}");
+}

@@ -1,0 +1,208 @@
+//! `mcp-flow record`, `replay` and `verify` of the real program.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use mcp_flow::client::{Client, HttpOptions, Program, connector};
+use mcp_flow_testkit::wait::output;
+use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const SERVER: [&str; 4] = ["stdio", "--store", "memory:", "--diagnostics"];
+
+async fn connect(program: Program) -> Client {
+    timeout(LIMIT, Client::builder().connect(program)).await.expect("it connects").unwrap()
+}
+
+async fn call(client: &Client, name: &str, arguments: Value) -> String {
+    let call = client.call_tool(name, arguments).into_future();
+    timeout(LIMIT, call).await.expect("the call ends").unwrap().text()
+}
+
+fn verify(file: &Path, junit: &Path, server: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(PROGRAM);
+    command.arg("verify").arg(file).arg("--junit").arg(junit).arg("--").arg(PROGRAM).args(server);
+    let ended = output(&mut command);
+    let said = [ended.stdout, ended.stderr].concat();
+    (ended.status.code(), String::from_utf8(said).unwrap())
+}
+
+#[tokio::test]
+async fn a_server_is_recorded_replayed_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, junit) = (folder.path().join("a.jsonl"), folder.path().join("a.xml"));
+    let record = Program::new(PROGRAM)
+        .arguments(["record".as_ref(), file.as_os_str(), "--mask=message".as_ref(), "--".as_ref()])
+        .arguments([PROGRAM])
+        .arguments(SERVER);
+    let client = connect(record).await;
+    assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5");
+    call(&client, "echo", json!({"text": "password=between-us and peace"})).await;
+    client.tools().all().await.unwrap();
+    client.close().await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("\"end\"") && !text.contains("between-us") && text.contains("and peace"),
+        "{text}"
+    );
+
+    let replay = Program::new(PROGRAM).arguments(["replay".as_ref(), file.as_os_str()]);
+    let client = connect(replay).await;
+    for _ in 0..3 {
+        assert_eq!(call(&client, "calculator.add", json!({"b": 3, "a": 2})).await, "5");
+    }
+    let unknown = client.call_tool("calculator.add", json!({"a": 2, "b": 4})).await.unwrap_err();
+    assert_eq!(unknown.server().unwrap().name(), Some("NOT_RECORDED"), "{unknown}");
+    client.close().await;
+
+    let (code, said) = verify(&file, &junit, &SERVER);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"0\""));
+    let (code, said) = verify(&file, &junit, &SERVER[..3]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("echo") && said.contains("differ"), "{said}");
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("<failure"));
+}
+
+/// Calls continue when the disk is full, and the file says where recording stopped.
+#[tokio::test]
+async fn a_full_disk_ends_the_recording_and_not_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.jsonl");
+    // A limit on the size of files acts like a full disk.
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+    let record = Program::new("bash")
+        .arguments(["-c", script, "bash", PROGRAM, "record", file.to_str().unwrap(), "--", PROGRAM])
+        .arguments(SERVER);
+    let client = connect(record).await;
+    for number in 0..100 {
+        let message = format!("{number}{}", "x".repeat(500));
+        assert!(call(&client, "echo", json!({"text": message})).await.contains("xxx"));
+    }
+    client.close().await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.contains("\"stopped\"") && text.ends_with('\n'), "{last}");
+    assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    // What was recorded is replayed.
+    let replay = Program::new(PROGRAM).arguments(["replay".as_ref(), file.as_os_str()]);
+    let client = connect(replay).await;
+    let message = format!("0{}", "x".repeat(500));
+    assert!(call(&client, "echo", json!({"text": message})).await.contains("xxx"));
+    client.close().await;
+}
+
+/// A process that prints its endpoints as JSON, killed when dropped.
+async fn serve(arguments: &[&str]) -> (tokio::process::Child, Value) {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    timeout(LIMIT, out.read_line(&mut line)).await.expect("it prints its endpoints").unwrap();
+    let endpoints = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+    (child, endpoints)
+}
+
+async fn connect_to(url: &str) -> Client {
+    let connector = connector(url, &HttpOptions::new()).unwrap();
+    timeout(LIMIT, Client::builder().connect_by(connector)).await.expect("it connects").unwrap()
+}
+
+/// Every HTTP transport is recorded, and the recording is served over HTTP.
+#[tokio::test]
+async fn http_is_recorded_and_replayed() {
+    let up =
+        ["serve", "--json", "--store", "memory:", "--no-webtransport", "--listen", "127.0.0.1:0"];
+    let (_server, places) = serve(&up).await;
+    let folder = tempfile::tempdir().unwrap();
+    for kind in ["mcp", "sse", "websocket"] {
+        let file = folder.path().join(kind);
+        let target = places[kind].as_str().unwrap().replace("ws://", "http://");
+        let record = ["record", file.to_str().unwrap(), "--json", "--listen", "127.0.0.1:0"];
+        let (mut recorder, relay) = serve(&[&record[..], &["--target", &target]].concat()).await;
+        let url = relay["mcp"].as_str().unwrap();
+        let url =
+            if kind == "websocket" { url.replace("http://", "ws://") } else { url.to_owned() };
+        let client = connect_to(&url).await;
+        assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5", "{kind}");
+        client.close().await;
+        let id = rustix::process::Pid::from_raw(recorder.id().unwrap().try_into().unwrap());
+        rustix::process::kill_process(id.unwrap(), rustix::process::Signal::TERM).unwrap();
+        timeout(LIMIT, recorder.wait()).await.expect("it ends after SIGTERM").unwrap();
+        let replay = ["replay", file.to_str().unwrap(), "--json", "--listen", "127.0.0.1:0"];
+        let (_replay, mock) = serve(&replay).await;
+        let client = connect_to(mock["mcp"].as_str().unwrap()).await;
+        assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5", "{kind}");
+        client.close().await;
+    }
+}
+
+/// A server records its own traffic, without secrets; the recording is replayed and verified.
+#[tokio::test]
+async fn a_server_records_its_own_traffic() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = folder.path().join("new/recorded");
+    let (mut server, places) = serve(&[
+        "serve",
+        "--json",
+        "--store",
+        "memory:",
+        "--no-webtransport",
+        "--diagnostics",
+        "--listen",
+        "127.0.0.1:0",
+        "--record",
+        recorded.to_str().unwrap(),
+    ])
+    .await;
+    for kind in ["mcp", "websocket"] {
+        let client = connect_to(places[kind].as_str().unwrap()).await;
+        assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5");
+        call(&client, "echo", json!({"text": "password=between-us"})).await;
+        client.close().await;
+    }
+    let id = rustix::process::Pid::from_raw(server.id().unwrap().try_into().unwrap());
+    rustix::process::kill_process(id.unwrap(), rustix::process::Signal::TERM).unwrap();
+    timeout(LIMIT, server.wait()).await.expect("it ends after SIGTERM").unwrap();
+    let file = std::fs::read_dir(&recorded).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"end\"") && !text.contains("between-us"), "{text}");
+    assert_eq!(text.matches("\"name\":\"calculator.add\",\"arguments\"").count(), 2, "{text}");
+    let replay = Program::new(PROGRAM).arguments(["replay".as_ref(), file.as_os_str()]);
+    let client = connect(replay).await;
+    assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5");
+    client.close().await;
+    // A directory that cannot be created is reported before anything is served.
+    let ended = output(
+        Command::new(PROGRAM).args(["serve", "--listen", "127.0.0.1:0", "--record"]).arg(&file),
+    );
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.code() == Some(2) && said.contains("cannot create"), "{said}");
+}
+
+#[test]
+fn bad_cassettes_are_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    for (text, said) in [
+        ("", "not a cassette"),
+        ("{\"cassette\": 99}\n", "update mcp-flow"),
+        ("{\"cassette\": 1}\noops\n{}\n", "line 2"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let ended = output(Command::new(PROGRAM).arg("replay").arg(&file).stdin(Stdio::null()));
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{told}");
+        assert!(told.contains(said), "{told}");
+    }
+    std::fs::write(&file, "my notes").unwrap();
+    let ended = output(Command::new(PROGRAM).arg("record").arg(&file).args(["--", "true"]));
+    assert_eq!(ended.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "my notes");
+}

@@ -1,0 +1,161 @@
+//! `kill -9` of the gateway while a question is open, in every combination of revisions.
+
+use std::path::Path;
+
+use mcp_flow::Revision;
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::process::Program;
+use serde_json::{Value, json};
+
+use super::{PROGRAM, earlier_upstream, servers, stateless, stateless_upstream};
+
+fn start(folder: &Path, upstream: &Value) -> (Program, Peer) {
+    let file = servers(folder, upstream).display().to_string();
+    let store = format!("redb:{}", folder.join("journal.redb").display());
+    Program::start(PROGRAM, &["stdio", "--no-examples", "--gateway", &file, "--store", &store])
+}
+
+async fn initialize(peer: &mut Peer) {
+    let capabilities = json!({"elicitation": {}});
+    peer.initialize_with(Revision::V2025_11_25, capabilities).await;
+}
+
+/// Asks a client of an earlier revision by calling a tool, and returns the question.
+async fn question(peer: &mut Peer, tool: &str) -> Value {
+    peer.ask("tools/call", json!({"name": tool, "arguments": {}}));
+    peer.find(|message| message["method"] == "elicitation/create").await
+}
+
+/// Waits until the only session is in a state.
+async fn session_in(peer: &mut Peer, state: &str) -> Value {
+    // Lists start the upstreams, and the recovery.
+    peer.call("tools/list", json!({})).await;
+    loop {
+        let listed = peer.call("interaction.list", json!({})).await["result"].clone();
+        let session = listed["sessions"][0].clone();
+        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+        if session["state"] == state {
+            return session;
+        }
+    }
+}
+
+/// Both sides are lost, and recorded as lost.
+#[tokio::test]
+async fn an_earlier_client_and_an_earlier_upstream_lose_the_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = earlier_upstream(folder.path());
+    let (mut program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    question(&mut peer, "up.greet").await;
+    program.kill().await;
+
+    let (_program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    let session = session_in(&mut peer, "error").await;
+    let params = json!({"sessionId": session["sessionId"]});
+    let state = peer.call("interaction.getState", params).await["result"].clone();
+    let message = state["metadata"]["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("UPSTREAM_LOST"), "{state}");
+}
+
+/// The client's request is gone. The question survives, somebody answers it later, and the result is
+/// kept.
+#[tokio::test]
+async fn a_question_of_a_stateless_upstream_is_answered_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = stateless_upstream(folder.path());
+    let (mut program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    question(&mut peer, "up.register").await;
+    program.kill().await;
+
+    let (_program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    let session = session_in(&mut peer, "waiting_user").await;
+    let id = session["sessionId"].clone();
+    for answer in [json!({"name": "Ada"}), json!({"email": "ada@example.com"})] {
+        loop {
+            let params = json!({"sessionId": id, "response": {"value": answer}});
+            let answered = peer.call("interaction.respond", params).await;
+            if answered["result"]["accepted"] == true {
+                break;
+            }
+            // The answer before is still at work.
+            assert_eq!(answered["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{answered}");
+        }
+    }
+    session_in(&mut peer, "completed").await;
+    let state = peer.call("interaction.getState", json!({"sessionId": id})).await["result"].clone();
+    let result = state["result"]["data"]["result"].to_string();
+    assert!(result.contains("ada@example.com"), "{state}");
+}
+
+/// The client repeats its request after a crash as if nothing had happened.
+#[tokio::test]
+async fn a_stateless_client_and_a_stateless_upstream_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = stateless_upstream(folder.path());
+    let (mut program, mut peer) = start(folder.path(), &upstream);
+    let mut result = call(&mut peer, "up.register", None, &json!({})).await["result"].clone();
+    for answer in [json!({"name": "Ada"}), json!({"email": "ada@example.com"})] {
+        assert_eq!(result["resultType"], "input_required", "{result}");
+        program.kill().await;
+        (program, peer) = start(folder.path(), &upstream);
+        let (state, responses) = (result["requestState"].clone(), answers(&result, &answer));
+        let answered = call(&mut peer, "up.register", Some(&state), &responses).await;
+        // A repeated turn has the same outcome.
+        let again = call(&mut peer, "up.register", Some(&state), &responses).await;
+        result = answered["result"].clone();
+        assert_eq!(again["result"]["inputRequests"], result["inputRequests"], "{again}");
+        assert_eq!(again["result"]["content"], result["content"], "{again}");
+    }
+    assert!(result["content"].to_string().contains("ada@example.com"), "{result}");
+}
+
+/// The upstream's call died with its pipe, and that is what the client hears; tools in `rerun` are
+/// called again.
+#[tokio::test]
+async fn a_stateless_client_hears_that_an_earlier_upstream_was_lost() {
+    for is_rerun in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut upstream = earlier_upstream(folder.path());
+        if is_rerun {
+            upstream["rerun"] = json!(["greet"]);
+        }
+        let (mut program, mut peer) = start(folder.path(), &upstream);
+        let asked = call(&mut peer, "up.greet", None, &json!({})).await["result"].clone();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        program.kill().await;
+
+        let (_program, mut peer) = start(folder.path(), &upstream);
+        let responses = answers(&asked, &json!({"name": "Ada"}));
+        let answered = call(&mut peer, "up.greet", Some(&asked["requestState"]), &responses).await;
+        let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
+        if is_rerun {
+            assert_eq!(answered["result"]["content"][0]["text"], "Hello, Ada!", "{answered}");
+            assert_eq!(calls.lines().count(), 2);
+        } else {
+            let data = &answered["error"]["data"];
+            assert_eq!(data["name"], "UPSTREAM_LOST", "{answered}");
+            assert_eq!((&data["domain"], &data["server"]), (&json!("gateway"), &json!("up")));
+            assert_eq!(calls.lines().count(), 1);
+        }
+    }
+}
+
+async fn call(peer: &mut Peer, tool: &str, state: Option<&Value>, answers: &Value) -> Value {
+    let mut params = json!({"name": tool, "arguments": {}});
+    if let Some(state) = state {
+        params["requestState"] = state.clone();
+        params["inputResponses"] = answers.clone();
+    }
+    peer.call("tools/call", stateless(params)).await
+}
+
+/// The same content for every question of a result.
+fn answers(result: &Value, content: &Value) -> Value {
+    let keys = result["inputRequests"].as_object().unwrap().keys();
+    let answer = json!({"action": "accept", "content": content});
+    Value::Object(keys.map(|key| (key.clone(), answer.clone())).collect())
+}

@@ -1,0 +1,247 @@
+//! Sessions on several nodes that share a store and are killed, paused and cut off at random.
+//!
+//! The nodes serve the flow `ledger`, which appends each answer to one file in a step. Sessions
+//! send every answer to a random node, and again elsewhere if there is no reply. Whatever happens:
+//!
+//! - The result of a session has every answer that was accepted, once and in order.
+//! - Every step has run; more than once only if there was a fault meanwhile, with the same key.
+//! - Every session ends.
+
+mod node;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::tcp_relay::TcpRelay;
+use crate::wait::within;
+pub use node::ClusterNode;
+use node::post;
+
+/// Cluster to be tested.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Program of the nodes.
+    pub program: PathBuf,
+    /// Directory with the ledger.
+    pub folder: PathBuf,
+    /// Store of each node.
+    pub stores: Vec<String>,
+    /// Relays to the store, one per node, if connections to it can be held up.
+    pub relays: Vec<TcpRelay>,
+    /// Number of faults.
+    pub faults: usize,
+}
+
+impl Cluster {
+    /// Returns the number of faults: `MCP_FLOW_CLUSTER_FAULTS`, or this.
+    pub fn faults_or(usual: usize) -> usize {
+        let set = std::env::var("MCP_FLOW_CLUSTER_FAULTS").ok();
+        set.and_then(|set| set.parse().ok()).unwrap_or(usual)
+    }
+
+    /// Runs sessions without faults, then with faults until all were injected, and checks
+    /// everything. Prints its seed; `MCP_FLOW_CLUSTER_SEED` repeats a run.
+    pub async fn survive(self) {
+        let seed = std::env::var("MCP_FLOW_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+        eprintln!("cluster: MCP_FLOW_CLUSTER_SEED={seed}");
+        let mut nodes = Vec::new();
+        for store in &self.stores {
+            nodes.push(Mutex::new(ClusterNode::start(&self.program, &self.folder, store).await));
+        }
+        let nodes = Arc::new(nodes);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let before = self.lines().len();
+        self.converse(&nodes, &mut random).await;
+        let written = self.lines().len() - before;
+        let expected = SESSIONS * usize::try_from(ENTRIES).unwrap_or(usize::MAX);
+        assert_eq!(written, expected, "a step ran twice without a fault");
+        let (done, mut is_done) = tokio::sync::watch::channel(0);
+        let (mut random, mut fork) = (random.fork(), random.fork());
+        let sessions = async {
+            loop {
+                is_done.borrow_and_update();
+                let is_last = is_done.has_changed().is_err();
+                self.converse(&nodes, &mut random).await;
+                if is_last {
+                    return;
+                }
+            }
+        };
+        let inject = async {
+            for number in 0..self.faults {
+                sleep(Duration::from_millis(fork.u64(50..600))).await;
+                self.inject(&nodes, number, &mut fork).await;
+                done.send_replace(number + 1);
+            }
+            drop(done);
+        };
+        tokio::join!(sessions, inject);
+        self.check_effects();
+    }
+
+    /// Kills, pauses or cuts off a node.
+    async fn inject(
+        &self,
+        nodes: &[Mutex<ClusterNode>],
+        number: usize,
+        random: &mut fastrand::Rng,
+    ) {
+        let victim = random.usize(..nodes.len());
+        match number % FAULT_KINDS {
+            // Longer than a lease, shorter than clients wait.
+            3 => {
+                let process = nodes[victim].lock().await.process();
+                signal(process, rustix::process::Signal::STOP);
+                sleep(PAUSE).await;
+                signal(process, rustix::process::Signal::CONT);
+            }
+            7 if !self.relays.is_empty() => {
+                self.relays[victim].hold(true);
+                sleep(PAUSE).await;
+                self.relays[victim].hold(false);
+            }
+            5 if !self.relays.is_empty() => self.relays[victim].cut(),
+            _ => {
+                let mut node = nodes[victim].lock().await;
+                node.kill().await;
+                *node = ClusterNode::start(&self.program, &self.folder, &self.stores[victim]).await;
+            }
+        }
+    }
+
+    /// Runs sessions at once until all have ended.
+    async fn converse(&self, nodes: &Arc<Vec<Mutex<ClusterNode>>>, random: &mut fastrand::Rng) {
+        let mut sessions = JoinSet::new();
+        for _ in 0..SESSIONS {
+            let (nodes, mut random) = (Arc::clone(nodes), random.fork());
+            sessions.spawn(async move {
+                within("a session to end", converse(&nodes, &mut random)).await;
+            });
+        }
+        sessions.join_all().await;
+    }
+
+    /// Checks that every step of every session has run, in order.
+    fn check_effects(&self) {
+        let mut sessions = BTreeMap::<String, Vec<(u64, String)>>::new();
+        for line in self.lines() {
+            let key = line["key"].as_str().unwrap_or_default().to_owned();
+            let session = key.split('/').next().unwrap_or_default().to_owned();
+            let number = line["number"].as_u64().unwrap_or_default();
+            assert!(key.ends_with(&format!("/{number}")), "step {number} has the key {key}");
+            let entry = line["entry"].as_str().unwrap_or_default().to_owned();
+            sessions.entry(session).or_default().push((number, entry));
+        }
+        assert!(!sessions.is_empty(), "nothing was written");
+        for (session, mut lines) in sessions {
+            lines.dedup();
+            let numbers: Vec<_> = lines.iter().map(|(number, _)| *number).collect();
+            assert!(numbers.is_sorted(), "{session}: a step ran after the next one: {numbers:?}");
+            lines.sort();
+            lines.dedup();
+            let expected: Vec<_> = (1..=ENTRIES).collect();
+            let found: Vec<_> = lines.iter().map(|(number, _)| *number).collect();
+            assert_eq!(
+                found, expected,
+                "{session}: steps are missing or have two answers: {lines:?}"
+            );
+        }
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.join(LEDGER)).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    }
+}
+
+/// One session: every answer goes to a random node, until one has accepted it.
+async fn converse(nodes: &[Mutex<ClusterNode>], random: &mut fastrand::Rng) {
+    let params = json!({"toolName": "ledger", "initialParams": {"entries": ENTRIES, "pause": 20}});
+    let session = loop {
+        let reply = ask(nodes, random, "interaction.start", params.clone()).await;
+        if let Some(id) = reply.as_ref().and_then(|reply| reply["result"]["sessionId"].as_str()) {
+            break id.to_owned();
+        }
+        retry().await;
+    };
+    let said: Vec<_> = (1..=ENTRIES).map(|number| format!("{session} {number}")).collect();
+    for (turn, text) in said.iter().enumerate() {
+        let answer = json!({"value": text, "turnId": turn});
+        let params = json!({"sessionId": session, "response": answer});
+        loop {
+            let reply = ask(nodes, random, "interaction.respond", params.clone()).await;
+            let Some(reply) = reply else {
+                retry().await;
+                continue;
+            };
+            let result = &reply["result"];
+            if result["next"]["complete"].is_object() {
+                assert_eq!(turn + 1, said.len(), "a session ended early: {reply}");
+                let entries = &result["next"]["complete"]["result"]["data"]["entries"];
+                assert_eq!(*entries, json!(said), "a result is wrong");
+                return;
+            }
+            if result["accepted"] == true && turn + 1 < said.len() {
+                break;
+            }
+            // It works, or asks for what was answered: the same answer is repeated safely.
+            let error = &reply["error"]["data"]["name"];
+            assert!(error.is_null() || RETRIED.iter().any(|name| error == name), "{reply}");
+            retry().await;
+        }
+    }
+    unreachable!("the last answer has the result");
+}
+
+/// Sends a request to a random node. None if it does not reply.
+async fn ask(
+    nodes: &[Mutex<ClusterNode>],
+    random: &mut fastrand::Rng,
+    method: &str,
+    params: Value,
+) -> Option<Value> {
+    let node = nodes[random.usize(..nodes.len())].try_lock().ok()?;
+    let address = node.address();
+    drop(node);
+    let reply = tokio::time::timeout(Duration::from_secs(5), post(address, method, params)).await;
+    reply.ok().flatten()
+}
+
+async fn retry() {
+    sleep(Duration::from_millis(25)).await;
+}
+
+fn signal(process: u32, signal: rustix::process::Signal) {
+    let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    let process = process.expect("a process has an id");
+    rustix::process::kill_process(process, signal).expect("a node can be signalled");
+}
+
+/// Key of the store, in the form of MCP_FLOW_STORE_KEY.
+pub fn store_key() -> &'static str {
+    "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
+}
+
+/// Path of the ledger in the directory.
+pub(crate) const LEDGER: &str = "ledger";
+
+/// Errors after which a client tries again.
+const RETRIED: [&str; 4] =
+    ["OVERLOADED", "RATE_LIMITED", "SHUTTING_DOWN", "INVALID_STATE_TRANSITION"];
+
+const SESSIONS: usize = 8;
+const ENTRIES: u64 = 4;
+
+/// One pause, one cut and one partition among this many faults; the others are kills.
+const FAULT_KINDS: usize = 8;
+
+/// Time of a pause or a partition, longer than a lease.
+const PAUSE: Duration = Duration::from_millis(2500);
