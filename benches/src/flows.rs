@@ -3,12 +3,12 @@
 //! Everything is measured from outside, against the shipped program, with the flow `ledger` that
 //! asks for one entry after another and does nothing else.
 
-mod commits;
+pub(crate) mod commits;
 mod cost;
 mod latency;
-mod sessions;
+pub(crate) mod sessions;
 mod turns;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::{fs, path::Path};
 
@@ -61,7 +61,7 @@ impl Arguments {
         let on_disk = cost::resume(bench, "redb:resumed.redb")?;
         let crowd = match self.sessions {
             0 => None,
-            sessions => Some(waiting::measure(bench, sessions)?),
+            sessions => Some(waiting::measure(bench, "redb", sessions)?),
         };
         let mut holds = vec![
             Threshold::at_least(
@@ -101,12 +101,12 @@ impl Arguments {
 
 /// The program under measurement and its environment.
 #[derive(Clone, Copy)]
-struct Bench<'a> {
-    mcp_flow: &'a Path,
+pub(crate) struct Bench<'a> {
+    pub(crate) mcp_flow: &'a Path,
     /// Working directory of the servers, where they write their journals.
-    folder: &'a Path,
+    pub(crate) folder: &'a Path,
     /// All cores, for processes that are not confined to one.
-    free: Placement,
+    pub(crate) free: Placement,
 }
 
 #[derive(Serialize)]
@@ -166,7 +166,7 @@ impl Results {
     }
 }
 
-fn show_waiting(crowd: &WaitingSessions) -> String {
+pub(crate) fn show_waiting(crowd: &WaitingSessions) -> String {
     let row = |what: &str, taken: &Takeover| {
         [
             what.to_owned(),

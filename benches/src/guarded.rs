@@ -1,5 +1,5 @@
-//! Cost of authentication, permissions, rate limits and metrics: a small call over HTTP to the same
-//! program with and without them.
+//! Cost of authentication, permissions, rate limits, metrics, telemetry and recording: a small call over
+//! HTTP to the same program with and without them.
 
 use std::{fs, path::Path};
 
@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     binary::Target,
+    collector::Collector,
     http::{
         Run,
         era::Era,
@@ -18,7 +19,7 @@ use crate::{
     report::{self, Environment, Threshold, name},
 };
 
-/// Compare calls to a server with access control and metrics with calls to one without
+/// Compare calls to a server with access control, metrics, telemetry or recording with calls to one without
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -34,23 +35,33 @@ enum Kind {
     Watched,
     /// Tokens, permissions and a rate limit, no metrics.
     Guarded,
+    /// Metrics, and all telemetry exported over OTLP.
+    Exported,
+    /// Metrics, and all messages recorded.
+    Recorded,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Plain, Self::Watched, Self::Guarded];
+    const ALL: [Self; 5] =
+        [Self::Plain, Self::Watched, Self::Guarded, Self::Exported, Self::Recorded];
 
     fn label(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Watched => "metrics and logs as by default",
             Self::Guarded => "token, permissions, rates",
+            Self::Exported => "telemetry over OTLP",
+            Self::Recorded => "all messages recorded",
         }
     }
 
-    fn configuration(self) -> &'static str {
-        match self {
+    fn configuration(self, collector: &Collector) -> String {
+        let text = match self {
             Self::Plain => "[metrics]\ncalls = false\n",
-            Self::Watched => "",
+            Self::Watched | Self::Recorded => "",
+            Self::Exported => {
+                return format!("[telemetry]\nendpoint = {:?}\n", collector.endpoint);
+            }
             Self::Guarded => {
                 "[metrics]\ncalls = false\n\
                  [limits]\nrequests_per_second = 1e9\nrequest_burst = 1000000000\n\
@@ -58,6 +69,14 @@ impl Kind {
                  [[identity.tokens]]\nname = \"bench\"\ntoken_file = \"token\"\n\
                  [[permissions]]\nprincipals = [\"*\"]\ntools = [\"wh40k.*\", \"calculator.*\"]\n"
             }
+        };
+        text.to_owned()
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Recorded => &["--config", "flow.toml", "--record", "recorded"],
+            _ => &["--config", "flow.toml"],
         }
     }
 
@@ -72,12 +91,13 @@ impl Kind {
         target: &Target,
         mcp_flow: &Path,
         placement: Placement,
+        collector: &Collector,
     ) -> anyhow::Result<Sample> {
         let folder = target.scratch()?;
-        fs::write(folder.join("flow.toml"), self.configuration())?;
+        fs::write(folder.join("flow.toml"), self.configuration(collector))?;
         fs::write(folder.join("token"), TOKEN)?;
         let arguments: Vec<_> =
-            SERVE.iter().chain(&["--config", "flow.toml"]).map(|word| (*word).to_owned()).collect();
+            SERVE.iter().chain(self.arguments()).map(|word| (*word).to_owned()).collect();
         let program = Program { path: mcp_flow, arguments: &arguments, folder: &folder };
         measure(program, Era::Stateless, load, placement, self.token())
     }
@@ -91,14 +111,16 @@ impl Arguments {
         let mcp_flow = mcp_flow.locate(&target)?;
         let environment = Environment::describe()?;
         let placement = cores.place()?;
+        let collector = Collector::start()?;
         let mut samples = Kind::ALL.map(|_| Vec::new());
         for round in 1..=rounds {
             for (kind, samples) in Kind::ALL.into_iter().zip(&mut samples) {
                 eprintln!("round {round} of {rounds}: {}", kind.label());
-                samples.push(kind.measure(load, &target, &mcp_flow, placement)?);
+                samples.push(kind.measure(load, &target, &mcp_flow, placement, &collector)?);
             }
         }
-        let [plain, watched, guarded] = &samples;
+        anyhow::ensure!(collector.bytes() > 0, "no telemetry was exported");
+        let [plain, watched, guarded, exported, recorded] = &samples;
         let results = Results {
             environment,
             load,
@@ -115,6 +137,16 @@ impl Arguments {
                     0.95,
                     Sample::speed(guarded, plain),
                 ),
+                Threshold::at_least(
+                    "telemetry over OTLP: calls/s",
+                    0.95,
+                    Sample::speed(exported, watched),
+                ),
+                Threshold::at_least(
+                    "all messages recorded: calls/s",
+                    0.87,
+                    Sample::speed(recorded, watched),
+                ),
             ],
             kinds: Kind::ALL.map(|kind| (kind.label(), Sample::median_of(&samples[kind as usize]))),
         };
@@ -130,8 +162,8 @@ struct Results {
     load: Load,
     rounds: u32,
     cores: Cores,
-    kinds: [(&'static str, Sample); 3],
-    holds: [Threshold; 2],
+    kinds: [(&'static str, Sample); 5],
+    holds: [Threshold; 4],
 }
 
 impl Results {

@@ -6,9 +6,11 @@
 //! flooded server with the same server idle, and `many` one with thousands of idle connections.
 //! `client` compares the client library with the official SDK's, `cli` the command line with
 //! `curl`, `resources` a large download with a bare handler, and `flows` durable turns with rows
-//! committed one by one and questions with those of the official SDK. `guarded` compares a server
-//! with access control and metrics with one without, `webtransport` round trips, bulk and memory
-//! with quinn alone, and `cbor` CBOR with JSON. `compile` measures seconds: the build of a crate
+//! committed one by one and questions with those of the official SDK. `cluster` compares turns on
+//! PostgreSQL and SQLite with rows written to them directly. `gateway` compares calls
+//! through the gateway with direct ones. `guarded` compares a server
+//! with access control, metrics, telemetry or a recording with one without, `webtransport` round trips, bulk and memory
+//! with quinn alone, `cbor` CBOR with JSON, and `tasks` polls of tasks with plain calls. `compile` measures seconds: the build of a crate
 //! with a hundred tools, and of a minimal server from scratch beside the official SDK.
 //!
 //! The references are hidden subcommands of this binary, so that they are built with the same
@@ -19,9 +21,13 @@ mod call;
 mod cbor;
 mod cli;
 mod client;
+mod cluster;
+mod collector;
 mod compile;
+mod declarative;
 mod driver;
 mod flows;
+mod gateway;
 mod guarded;
 mod http;
 mod ledger;
@@ -37,6 +43,7 @@ mod report;
 mod resources;
 mod servers;
 mod stdio;
+mod tasks;
 mod webtransport;
 mod workflows;
 
@@ -52,12 +59,16 @@ enum Command {
     Resources(resources::Arguments),
     Cli(cli::Arguments),
     Flows(flows::Arguments),
+    Cluster(cluster::Arguments),
+    Gateway(gateway::Arguments),
     Guarded(guarded::Arguments),
     Webtransport(webtransport::Arguments),
     Cbor(cbor::Arguments),
     Compile(compile::Arguments),
     Client(client::Arguments),
     Workflows(workflows::Arguments),
+    Tasks(tasks::Arguments),
+    Declarative(declarative::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
@@ -96,6 +107,8 @@ fn main() -> anyhow::Result<()> {
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Cli(arguments) => print(&arguments.run()?),
         Command::Flows(arguments) => print(&arguments.run()?),
+        Command::Cluster(arguments) => print(&arguments.run()?),
+        Command::Gateway(arguments) => print(&arguments.run()?),
         Command::Guarded(arguments) => print(&arguments.run()?),
         Command::Webtransport(arguments) => print(&arguments.run()?),
         Command::Cbor(arguments) => print(&arguments.run()?),
@@ -103,6 +116,8 @@ fn main() -> anyhow::Result<()> {
         Command::Client(arguments) => print(&arguments.run()?),
         Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
         Command::Workflows(arguments) => print(&arguments.run()?),
+        Command::Tasks(arguments) => print(&arguments.run()?),
+        Command::Declarative(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeRmcpAsking(settings) => servers::rmcp_asking::serve(settings)?,

@@ -13,7 +13,7 @@ mod report;
 mod served;
 
 pub use client::{Outcome, node, python, run};
-pub use program::{ARGUMENTS, everything, everything_client, program};
+pub use program::{ARGUMENTS, everything, everything_client, program, strip_program};
 pub use report::{Report, rises};
 pub use served::{Served, start};
 

@@ -20,6 +20,14 @@ pub fn program() -> &'static Path {
     })
 }
 
+/// Copies the program to a directory without its symbols, for tests that compress it: half the size.
+pub fn strip_program(folder: &Path) -> PathBuf {
+    let stripped = folder.join("mcp-flow");
+    let status = Command::new("strip").arg("-o").arg(&stripped).arg(program()).status();
+    assert!(status.expect("strip can be started").success(), "strip fails");
+    stripped
+}
+
 /// Path of the example server for the conformance suite: `MCP_FLOW_EVERYTHING`, or built now.
 pub fn everything() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -29,9 +29,18 @@ impl Served {
     /// Starts the program with further arguments and waits until it reports its addresses.
     pub async fn with(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(program());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"]);
-        command.arg("--diagnostics").args(arguments);
-        let (child, line) = start(&mut command).await;
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--diagnostics"]);
+        let arguments: Vec<_> =
+            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        if !arguments.iter().any(|argument| argument == "--store") {
+            command.args(["--store", "memory:"]);
+        }
+        Self::run(command.args(arguments)).await
+    }
+
+    /// Starts a command that serves, and waits until it reports its addresses.
+    pub async fn run(command: &mut Command) -> Self {
+        let (child, line) = start(command).await;
         let places = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("not a line of JSON: {error}: {line:?}"));
         Self { child, places }
@@ -79,7 +88,7 @@ impl Served {
             loop {
                 let metrics = self.metrics().await;
                 let mut sessions =
-                    metrics.lines().filter(|line| line.starts_with("mcp_flow_sessions{"));
+                    metrics.lines().filter(|line| line.starts_with("mcp_flow_transport_sessions{"));
                 if sessions.all(|line| line.ends_with(" 0")) {
                     return;
                 }
@@ -89,14 +98,15 @@ impl Served {
         timeout(LIMIT, left).await.expect("the client ends its session");
     }
 
-    async fn metrics(&self) -> String {
+    /// Reads the metrics.
+    pub async fn metrics(&self) -> String {
         let host = self.url("http").trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(host).await.expect("the port is open");
         let head = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).await.expect("the server reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("the server answers");
-        assert!(answer.contains("mcp_flow_sessions{"), "{answer}");
+        assert!(answer.contains("mcp_flow_transport_sessions{"), "{answer}");
         answer
     }
 }

@@ -17,6 +17,7 @@ async fn the_suite_of_2025_is_passed() {
 /// MCP-006, MCP-016, MCP-020, MCP-049: the newest suite at the revisions with a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_a_handshake() {
+    check("conformance-0.2", "2025-03-26", 1).await;
     check("conformance-0.2", "2025-06-18", 27).await;
     check("conformance-0.2", "2025-11-25", 33).await;
 }
@@ -36,6 +37,30 @@ async fn the_skills_extension_is_passed() {
     }
 }
 
+/// The scenarios of the tasks extension, which belong to no revision.
+#[tokio::test]
+async fn the_tasks_extension_is_passed() {
+    for scenario in [
+        "lifecycle",
+        "capability-negotiation",
+        "wire-fields",
+        "request-state-removal",
+        "mrtr-input",
+        "request-headers",
+        "dispatch-and-envelope",
+        "required-task-error",
+        "mrtr-composition",
+    ] {
+        let scenario = format!("tasks-{scenario}");
+        run_suite("conformance-0.2", &scenario, &["--scenario", &scenario], 1).await;
+    }
+    // The suite skips this one, whatever the server does: it is not written yet.
+    let skipped = "tasks-status-notifications";
+    let checks = run_scenarios("conformance-0.2", skipped, &["--scenario", skipped], 1).await;
+    let statuses: Vec<_> = checks.iter().map(|(_, check)| &check["status"]).collect();
+    assert_eq!(statuses, ["SKIPPED"], "{checks:#?}");
+}
+
 /// Runs all scenarios of a revision. A warning or a skipped check is a failure too, and so is a
 /// suite with fewer scenarios than expected.
 async fn check(suite: &str, revision: &str, scenarios: usize) {
@@ -43,8 +68,24 @@ async fn check(suite: &str, revision: &str, scenarios: usize) {
     run_suite(suite, revision, &chosen, scenarios).await;
 }
 
-/// Runs the scenarios that arguments choose.
+/// Runs the scenarios that arguments choose, all of whose checks have to succeed.
 async fn run_suite(suite: &str, name: &str, chosen: &[&str], scenarios: usize) {
+    let checks = run_scenarios(suite, name, chosen, scenarios).await;
+    let is_good = |check: &Value| matches!(check["status"].as_str(), Some("SUCCESS" | "INFO"));
+    let mut faults = String::new();
+    for (scenario, check) in checks.iter().filter(|(_, check)| !is_good(check)) {
+        writeln!(faults, "{scenario}: {check:#}").unwrap();
+    }
+    assert!(faults.is_empty(), "{suite} at {name}:\n{faults}");
+}
+
+/// Runs scenarios, and returns their checks with the scenario of each.
+async fn run_scenarios(
+    suite: &str,
+    name: &str,
+    chosen: &[&str],
+    scenarios: usize,
+) -> Vec<(String, Value)> {
     let folder = Folder::new(&format!("{suite}-{name}"));
     let (_program, url) = start(Command::new(everything()).args(["--listen", "127.0.0.1:0"])).await;
     let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
@@ -52,18 +93,16 @@ async fn run_suite(suite: &str, name: &str, chosen: &[&str], scenarios: usize) {
     let outcome = run(command.arg("--output-dir").arg(&folder.0)).await;
     let ran: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap()).collect();
     assert!(ran.len() >= scenarios, "{} of {scenarios} ran: {outcome:#?}", ran.len());
-    let mut faults = String::new();
+    let mut all = Vec::new();
     for scenario in &ran {
         let checks = std::fs::read(scenario.path().join("checks.json")).unwrap();
         let checks: Vec<Value> = serde_json::from_slice(&checks).unwrap();
-        let is_good = |check: &&Value| matches!(check["status"].as_str(), Some("SUCCESS" | "INFO"));
-        for check in checks.iter().filter(|check| !is_good(check)) {
-            let scenario = scenario.file_name().into_string().unwrap();
-            writeln!(faults, "{scenario}: {check:#}").unwrap();
-        }
+        let scenario = scenario.file_name().into_string().unwrap();
+        all.extend(checks.into_iter().map(|check| (scenario.clone(), check)));
     }
-    assert!(faults.is_empty(), "{suite} at {name}:\n{faults}");
-    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let has_failed = all.iter().any(|(_, check)| check["status"] == "FAILURE");
+    assert!(has_failed || outcome.code == Some(0), "{outcome:#?}");
+    all
 }
 
 /// A directory that is removed after the test.

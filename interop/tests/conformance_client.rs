@@ -18,31 +18,14 @@ async fn the_suite_of_2025_is_passed() {
 /// Scenarios of the newest suite with a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_a_handshake() {
-    let scenarios = [
-        "initialize",
-        "tools_call",
-        "elicitation-sep1034-client-defaults",
-        "sse-retry",
-        "json-schema-2020-12-preservation",
-    ];
-    check("conformance-0.2", "2025-11-25", &scenarios).await;
-    check("conformance-0.2", "2025-06-18", &scenarios[..2]).await;
+    check("conformance-0.2", "2025-11-25", &HANDSHAKE).await;
+    check("conformance-0.2", "2025-06-18", &HANDSHAKE[..2]).await;
 }
 
 /// Scenarios of the newest suite without a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_without_a_handshake() {
-    let scenarios = [
-        "tools_call",
-        "request-metadata",
-        "sep-2322-client-request-state",
-        "http-standard-headers",
-        "http-custom-headers",
-        "http-invalid-tool-headers",
-        "json-schema-ref-no-deref",
-        "json-schema-2020-12-preservation",
-    ];
-    check("conformance-0.2", "2026-07-28", &scenarios).await;
+    check("conformance-0.2", "2026-07-28", &STATELESS).await;
 }
 
 /// Skills are listed without reading a file, and verified when they are read.
@@ -78,7 +61,46 @@ async fn the_suite_of_2026_is_passed_with_authorization_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", &AUTH_DRAFT).await;
     check("conformance-0.2", "2026-07-28", &AUTH_NEWEST).await;
     check("conformance-0.2", EXTENSION, &AUTH_PROGRAM).await;
+    check("conformance-0.2", EXTENSION, &AUTH_EXTENSIONS).await;
 }
+
+/// Every scenario that the newest suite lists for clients is among those above.
+#[tokio::test]
+async fn no_scenario_is_left_out() {
+    let suite = "conformance/node_modules/conformance-0.2/dist/index.js";
+    let listed = run(node(suite).args(["list", "--client"])).await;
+    let scenarios = listed.stdout.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let scenarios: Vec<_> = scenarios.filter_map(|line| line.split(' ').next()).collect();
+    assert!(scenarios.len() >= 48, "{listed:#?}");
+    let run: Vec<_> = [&HANDSHAKE[..], &STATELESS, &SKILLS, &AUTH, &AUTH_BEFORE, &AUTH_FIRST]
+        .into_iter()
+        .chain([&AUTH_DRAFT[..], &AUTH_NEWEST, &AUTH_PROGRAM, &AUTH_EXTENSIONS])
+        .flatten()
+        .collect();
+    let missing: Vec<_> = scenarios.iter().filter(|name| !run.contains(name)).collect();
+    assert!(missing.is_empty(), "not run: {missing:?}");
+}
+
+/// Scenarios with a handshake; the first two are older than the others.
+const HANDSHAKE: [&str; 5] = [
+    "initialize",
+    "tools_call",
+    "elicitation-sep1034-client-defaults",
+    "sse-retry",
+    "json-schema-2020-12-preservation",
+];
+
+/// Scenarios without a handshake.
+const STATELESS: [&str; 8] = [
+    "tools_call",
+    "request-metadata",
+    "sep-2322-client-request-state",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "json-schema-ref-no-deref",
+    "json-schema-2020-12-preservation",
+];
 
 /// Authorization scenarios since 2025-11-25.
 const AUTH: [&str; 14] = [
@@ -138,6 +160,14 @@ const SKILLS: [&str; 4] = [
 
 /// Extension for client credentials.
 const AUTH_PROGRAM: [&str; 2] = ["auth/client-credentials-jwt", "auth/client-credentials-basic"];
+
+/// Extensions for tokens bound to a key, workloads, and identity providers of enterprises.
+const AUTH_EXTENSIONS: [&str; 4] = [
+    "auth/dpop",
+    "auth/dpop-nonce",
+    "auth/wif-jwt-bearer",
+    "auth/enterprise-managed-authorization",
+];
 
 /// Runs scenarios of a revision. No check may fail or warn; a skipped one is about clients of
 /// another era.

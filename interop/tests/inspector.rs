@@ -59,6 +59,37 @@ async fn the_inspector_calls_a_tool_over_http() {
     }
 }
 
+/// The inspector follows a call that runs as a task only.
+#[tokio::test]
+async fn the_inspector_follows_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "tools:\n- {name: slow, description: d, task: required, flow: [{call: {tool: wait}}, {return: {done: \
+                true}}]}\n- {name: wait, description: d, internal: true, run: {program: sleep, args: [1]}}\n";
+    std::fs::write(folder.path().join("tools.yaml"), file).unwrap();
+    let mut inspector = inspector("modern");
+    inspector.args(["--method", "tools/call", "--tool-name", "slow", "--"]).arg(program());
+    let outcome = run(inspector.args(ARGUMENTS).arg("--tools").arg(folder.path())).await;
+    assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:#?}");
+    assert_eq!(outcome.json()["result"]["structuredContent"], json!({"done": true}));
+}
+
+/// The inspector checks all skills, of directories and of workflows, by its rules for the extension.
+#[tokio::test]
+async fn the_inspector_verifies_skills() {
+    let folder = tempfile::tempdir().unwrap();
+    let skill = folder.path().join("tidy-up");
+    std::fs::create_dir(&skill).unwrap();
+    let text = "---\nname: tidy-up\ndescription: Brings order\n---\n\nFold, then stack.\n";
+    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    let mut inspector = inspector("modern");
+    inspector.args(["--method", "skills/list", "--verify", "--require-digests", "--"]);
+    inspector.arg(program()).args(ARGUMENTS).arg("--skills").arg(folder.path());
+    let outcome = run(&mut inspector).await;
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("\"name\":\"tidy-up\""), "{outcome:#?}");
+    assert!(outcome.stderr.contains("no conformance errors"), "{outcome:#?}");
+}
+
 async fn inspect(era: &str, arguments: &[&str]) -> Outcome {
     let mut inspector = inspector(era);
     inspector.args(arguments);

@@ -194,7 +194,7 @@ async fn a_rust_server_is_used() {
 }
 
 /// Starts a server that takes its port from the environment.
-fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
+pub(super) fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
     // Free for a moment; another process is unlikely to take it first.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Command::new(here().join(program))

@@ -8,7 +8,7 @@ use std::{
 use redb::{Builder, TableDefinition};
 
 /// Returns the number of rows per second that are committed one by one to a new file.
-pub(super) fn per_second(path: &Path, time: Duration) -> anyhow::Result<f64> {
+pub(crate) fn per_second(path: &Path, time: Duration) -> anyhow::Result<f64> {
     let database = Builder::new().set_cache_size(CACHE).create(path)?;
     let row = [7; ROW];
     let start = Instant::now();

@@ -81,7 +81,7 @@ fn ask(label: &str, command: Command, placement: Placement) -> anyhow::Result<Qu
         converse(&mut pipes, WARM_UP)?;
         let before = CpuTime::of(process)?;
         let mut latencies = Vec::new();
-        for _ in 0..CONVERSATIONS {
+        for _ in 0..SESSIONS {
             latencies.extend(converse(&mut pipes, ENTRIES)?);
         }
         let cpu = CpuTime::of(process)?.since(before);
@@ -126,4 +126,4 @@ fn converse(pipes: &mut Pipes, entries: usize) -> anyhow::Result<Vec<f64>> {
 const ENTRY: &str = "entered";
 const ENTRIES: usize = 50;
 const WARM_UP: usize = 20;
-const CONVERSATIONS: usize = 10;
+const SESSIONS: usize = 10;

@@ -13,19 +13,21 @@ use serde_json::json;
 
 use super::Bench;
 use crate::{
+    cluster::store_key,
     peer::{Peer, Pipes},
     placement::Placement,
     reply::excerpt,
 };
 
 /// A server and its sessions, with at most one request in flight for each.
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     pub(super) peer: Peer,
     pipes: Pipes,
     sessions: Vec<Session>,
     /// Number of entries each session asks for.
     entries: u32,
     requests: String,
+    longest_wait: Duration,
 }
 
 /// A slot for a session: when one ends, the next begins in it.
@@ -36,7 +38,7 @@ struct Session {
 
 impl Sessions {
     /// Starts a server with a store, and a number of slots.
-    pub(super) fn start(
+    pub(crate) fn start(
         bench: Bench<'_>,
         store: &str,
         (count, entries): (usize, u32),
@@ -44,16 +46,28 @@ impl Sessions {
     ) -> anyhow::Result<Self> {
         let mut command = Command::new(bench.mcp_flow);
         command.args(["stdio", "--diagnostics", "--ledger", "--store", store]);
-        command.current_dir(bench.folder);
+        command.current_dir(bench.folder).env("MCP_FLOW_STORE_KEY", store_key());
         // The next question comes in the reply, so that a turn is one request and one reply.
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
         let (peer, pipes) = Peer::start_as(&inline, command, placement)?;
         let sessions = (0..count).map(|_| Session::default()).collect();
-        Ok(Self { peer, pipes, sessions, entries, requests: String::new() })
+        Ok(Self {
+            peer,
+            pipes,
+            sessions,
+            entries,
+            requests: String::new(),
+            longest_wait: Duration::ZERO,
+        })
+    }
+
+    /// Returns the longest time without a reply while requests were in flight.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.longest_wait
     }
 
     /// Starts a session in every slot.
-    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
         for slot in 0..self.sessions.len() {
             self.sessions[slot].id = None;
             self.write(slot)?;
@@ -62,7 +76,8 @@ impl Sessions {
     }
 
     /// Answers in all slots concurrently for a period. Returns the answers per second.
-    pub(super) fn answer_for(&mut self, time: Duration) -> anyhow::Result<f64> {
+    pub(crate) fn answer_for(&mut self, time: Duration) -> anyhow::Result<f64> {
+        self.longest_wait = Duration::ZERO;
         let start = Instant::now();
         let answers = self.answer_while(|_| start.elapsed() < time)?;
         Ok(answers as f64 / start.elapsed().as_secs_f64())
@@ -128,12 +143,14 @@ impl Sessions {
             self.pipes.requests.write_all(self.requests.as_bytes())?;
             self.requests.clear();
             let sessions = &mut self.sessions;
+            let waiting = Instant::now();
             let went_on = self.pipes.replies.read_batch(|line| {
                 let (slot, was_answer) = take(line, sessions)?;
                 answers += usize::from(was_answer);
                 ready.push(slot);
                 anyhow::Ok(())
             })?;
+            self.longest_wait = self.longest_wait.max(waiting.elapsed());
             ensure!(went_on, "the server closed its output with {open} turns open");
             for slot in ready.drain(..) {
                 // A finished session is followed by another, whose start is not a turn.

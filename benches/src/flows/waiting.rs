@@ -30,7 +30,7 @@ use crate::{
 /// Waiting sessions and their cost.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WaitingSessions {
+pub(crate) struct WaitingSessions {
     pub(super) sessions: usize,
     pub(super) seconds_to_start: f64,
     pub(super) file_megabytes: f64,
@@ -45,7 +45,7 @@ pub(super) struct WaitingSessions {
 /// A process that has taken over sessions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Takeover {
+pub(crate) struct Takeover {
     /// Time from its start to the first answered session.
     pub(super) first_answer_seconds: f64,
     pub(super) rss_bytes: u64,
@@ -54,17 +54,22 @@ pub(super) struct Takeover {
 
 impl WaitingSessions {
     /// Returns the bytes of memory per session, at most.
-    pub(super) fn bytes_each(&self) -> f64 {
+    pub(crate) fn bytes_each(&self) -> f64 {
         let most = self.after_kill.rss_bytes.max(self.after_end.rss_bytes);
         most.saturating_sub(self.alone.rss_bytes) as f64 / self.sessions as f64
     }
 
-    pub(super) fn first_answer_seconds(&self) -> f64 {
+    pub(crate) fn first_answer_seconds(&self) -> f64 {
         self.after_kill.first_answer_seconds.max(self.after_end.first_answer_seconds)
     }
 }
 
-pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<WaitingSessions> {
+/// Measures a store of a kind: `redb` or `sqlite`.
+pub(crate) fn measure(
+    bench: Bench<'_>,
+    kind: &str,
+    sessions: usize,
+) -> anyhow::Result<WaitingSessions> {
     let Bench { mcp_flow, folder, free } = bench;
     let owners = sessions.div_ceil(PER_OWNER);
     let tokens = (0..owners).map(|owner| format!("owner-{owner}:{}\n", token(owner)));
@@ -72,7 +77,7 @@ pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<Waiti
     let serve = |name: &str| -> anyhow::Result<Listening> {
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--token-file", TOKENS];
         let mut arguments: Vec<_> = arguments.map(str::to_owned).into();
-        arguments.extend(["--store".to_owned(), format!("redb:{name}.redb")]);
+        arguments.extend(["--store".to_owned(), format!("{kind}:{name}.{kind}")]);
         let program = Program { path: mcp_flow, arguments: &arguments, folder };
         Listening::start(program, free)
     };
@@ -88,7 +93,8 @@ pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<Waiti
     let seconds_to_start = start.elapsed().as_secs_f64();
     // Killed, like a process that is no longer waited for.
     drop(server);
-    let file_megabytes = crate::report::megabytes(fs::metadata(folder.join("crowd.redb"))?.len());
+    let file_megabytes =
+        crate::report::megabytes(fs::metadata(folder.join(format!("crowd.{kind}")))?.len());
     let (after_kill, server) = take_over(|| serve("crowd"), &mut waiting)?;
     server.peer.stop()?;
     let (after_end, _) = take_over(|| serve("crowd"), &mut waiting)?;

@@ -20,7 +20,7 @@ await main(async () => {
   const sessionId = await talks(server);
   await go(page, `sessions/${sessionId}`);
   await page.getByLabel(/Night train/).check();
-  await page.screenshot({ path: join(shots, "console-conversation.png") });
+  await page.screenshot({ path: join(shots, "console-session.png") });
 });
 
 /** Traffic with a varying rate. */

@@ -38,12 +38,28 @@ async function wrongAnswer(browser, server, page) {
   await page.getByRole("button", { name: "Answer" }).click();
   await page.locator(".field-problem", { hasText: /\S/ }).waitFor();
   await other.locator(".said.answered", { hasText: "Ada Lovelace" }).waitFor();
+  await stepThrough(page);
   await answer(other, /mail/i, "ada@example.org");
   for (const window of [page, other]) await window.locator(".tomb", { hasText: "ada@example.org" }).waitFor();
   assert.ok(asked().includes("interaction.respond"), "what is sent is seen");
   assert.deepEqual(asked().filter((method) => method === "interaction.list" || method === "admin/sessions"), [], "nothing is polled");
   assert.deepEqual(other.complaints, []);
   await other.context().close();
+}
+
+/** The journal is shown event by event, with the data at each. */
+async function stepThrough(page) {
+  await page.getByRole("button", { name: "Step through" }).click();
+  const panel = page.getByRole("region", { name: "History, step by step" });
+  await panel.getByRole("heading", { name: /: (asked|rejected) email$/ }).waitFor();
+  await panel.getByText("Ada Lovelace").first().waitFor();
+  await panel.getByRole("slider", { name: "Step" }).fill("1");
+  await panel.getByRole("heading", { name: /^1 of \d+: started register$/ }).waitFor();
+  assert.equal(await panel.getByText("Ada Lovelace").count(), 0, "there was no answer then");
+  await panel.getByRole("button", { name: "Next" }).click();
+  await panel.getByRole("heading", { name: /^2 of \d+: began$/ }).waitFor();
+  await page.getByRole("button", { name: "Step through" }).click();
+  await panel.waitFor({ state: "hidden" });
 }
 
 /** The methods a page sends from now on. */
@@ -58,7 +74,7 @@ function watch(page) {
 async function everyKind(page) {
   await begin(page, "all_prompts");
   await answer(page, /word/i, "UPPER");
-  await page.locator(".field-problem", { hasText: /match/ }).waitFor();
+  await page.locator(".field-problem", { hasText: /Expected: / }).waitFor();
   await answer(page, /word/i, "lower");
   await page.getByLabel("Option B").check();
   await page.getByRole("button", { name: "Answer" }).click();

@@ -119,9 +119,12 @@ async function keyboard(page) {
   await list.press("ArrowUp");
   await list.press("Enter");
   await page.waitForURL((url) => url.href !== before);
-  await list.press("Home");
-  await list.press("Enter");
-  await page.waitForURL(before);
+  // Sessions come to the top when something happens to them, so the first one need not be the one from before.
+  await until(page, "the first session to be opened", () => {
+    const list = document.querySelector('[role="listbox"][aria-label="Sessions"]');
+    for (const key of ["Home", "Enter"]) list.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    return list.querySelector('[aria-posinset="1"]:not([hidden])')?.getAttribute("aria-selected") === "true";
+  });
 }
 
 /** A workflow run is started, rejected, confirmed, followed from another window, and exported. */
@@ -203,6 +206,11 @@ async function traffic(page) {
   });
   assert.match(said[0], /^mcp-flow call http:\S+\/mcp echo --json '\{"text":"it'\\''s"\}'$/);
   assert.match(said[1], /^curl -s http:\S+\/mcp[\s\S]*Mcp-Name: echo[\s\S]*2026-07-28/);
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save as cassette" }).click();
+  const lines = readFileSync(await (await saving).path(), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(lines[0].cassette, 1);
+  assert.ok(lines.some((line) => line.message?.params?.name === "calculator.divide"), "the cassette has the call");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Resume" }).click();
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("");
@@ -247,7 +255,7 @@ async function load(browser, server) {
   // Responses follow earlier events, so everything loaded is counted now.
   await wire.send("Network.disable");
   console.log(JSON.stringify({ firstPaintBytes: total }));
-  assert.ok(total > 0 && total < 100_000, `${total} bytes`);
+  assert.ok(total > 0 && total < 64 * 1024, `${total} bytes`);
 }
 
 async function shoot(page, name) {

