@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use interop::LIMIT;
+/// Time limit of a quick start in seconds: one of them compiles the library, beside the other tests.
+const LIMIT: &str = "1800";
 
 /// Heading of a quick start, and texts that its output must contain.
 const QUICK_STARTS: [(&str, &[&str]); 3] = [
@@ -67,7 +68,7 @@ fn run(script: &str) -> String {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let outcome = Command::new("timeout")
-        .args([&LIMIT.as_secs().to_string(), "bash", "-e", "-c", &commands])
+        .args([LIMIT, "bash", "-e", "-c", &commands])
         .current_dir(folder.path())
         .env("PATH", path)
         // Kept, so that dependencies of new projects are built once.
