@@ -295,16 +295,17 @@ impl Engine {
         });
     }
 
-    /// Takes over sessions with work that no live node holds, and those of this node that were
-    /// claimed before without it having heard of that.
+    /// Takes over sessions with work that no live node holds, and those that this node holds
+    /// without working on them: the reply to a claim was lost, or an append of this node reached
+    /// the store after the node had given up on it.
     async fn claim_sessions(&self, epoch: Epoch) -> Result<(), StoreError> {
         let Some(shared) = self.shared() else { return Ok(()) };
         loop {
             let claimed = shared.claim(epoch, CLAIMED).await?;
             let is_last = claimed.len() < CLAIMED;
-            let held = if is_last { shared.held(epoch, CLAIMED).await? } else { Vec::new() };
-            let unknown = held.into_iter().filter(|id| !self.inner.slots.contains(*id));
-            let resumed = claimed.into_iter().chain(unknown).map(|id| {
+            let held = if is_last { shared.held(epoch).await? } else { Vec::new() };
+            let stalled = held.into_iter().filter(|id| !self.inner.slots.is_driven(*id));
+            let resumed = claimed.into_iter().chain(stalled).map(|id| {
                 let engine = self.clone();
                 self.inner.tasks.spawn(async move {
                     if let Err(error) = engine.resume(id).await {
@@ -351,7 +352,7 @@ const BEAT: Duration = Duration::from_millis(300);
 /// than clocks drift apart in a second.
 const TRUSTED: Duration = Duration::from_millis(900);
 
-/// Heartbeats after which a node looks for sessions it holds without knowing.
+/// Heartbeats after which a node looks for sessions it holds without working on them.
 const RECHECK: u32 = 10;
 
 /// Longest time to wait for a membership.

@@ -76,9 +76,9 @@ impl Slots {
         });
     }
 
-    /// Returns whether a session has a slot.
-    pub(crate) fn contains(&self, id: SessionId) -> bool {
-        self.table.lock().contains_key(&id)
+    /// Returns whether a task drives the flow of a session.
+    pub(crate) fn is_driven(&self, id: SessionId) -> bool {
+        self.table.lock().get(&id).is_some_and(|slot| slot.is_driven())
     }
 
     /// Returns all slots.

@@ -133,6 +133,31 @@ async fn another_node_takes_over() {
     assert_eq!(result(&seen), json!(["first"]));
 }
 
+/// A node works on a session whose append reached the store after the node had given up on it.
+#[tokio::test(start_paused = true)]
+async fn a_late_append_stalls_nothing() {
+    let (store, effects) = (SharedMemory::create(), Effects::default());
+    let TestNode { engine, connection } = node(&store, 1, &effects);
+    let view = engine.start(start("ledger")).await.unwrap();
+    connection.hold_up(true);
+    let lost = engine.respond(view.id, &me(), json!("first").into()).await;
+    assert!(matches!(lost, Err(EngineError::Store(StoreError::Unavailable(_)))), "{lost:?}");
+    // Maintenance loads the session before the append arrives.
+    sleep(Duration::from_secs(1)).await;
+    connection.hold_up(false);
+    let seen = within("the session to continue", async {
+        loop {
+            let reply = engine.respond(view.id, &me(), json!("end").into()).await;
+            if let Ok(AnswerReply::Accepted(view)) = reply {
+                return view;
+            }
+            sleep(Duration::from_millis(25)).await;
+        }
+    })
+    .await;
+    assert_eq!(result(&seen), json!(["first"]));
+}
+
 /// A node that leaves gives its sessions back at once.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_shuts_down_hands_over() {

@@ -66,13 +66,12 @@ impl SharedStore for PostgresStore {
         }))
     }
 
-    fn held(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+    fn held(&self, by: Epoch) -> StoreFuture<'_, Vec<SessionId>> {
         let core = Arc::clone(&self.core);
         Box::pin(self.run(async move {
-            let held = "SELECT id FROM mcp_flow_session WHERE holder = $1 LIMIT $2";
-            let (by, most) = (millis(by.number()), i64::try_from(most).unwrap_or(i64::MAX));
-            let params: [Param<'_>; 2] = [(&by, Type::INT8), (&most, Type::INT8)];
-            Ok(ids(&core.control(held, &params).await?))
+            let held = "SELECT id FROM mcp_flow_session WHERE holder = $1";
+            let by = millis(by.number());
+            Ok(ids(&core.control(held, &[(&by, Type::INT8)]).await?))
         }))
     }
 

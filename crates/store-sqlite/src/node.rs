@@ -71,11 +71,11 @@ impl SharedStore for SqliteStore {
         }))
     }
 
-    fn held(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+    fn held(&self, by: Epoch) -> StoreFuture<'_, Vec<SessionId>> {
         Box::pin(self.read(move |connection| {
-            let held = "SELECT id FROM session WHERE holder = ?1 LIMIT ?2";
+            let held = "SELECT id FROM session WHERE holder = ?1";
             let mut held = connection.prepare_cached(held)?;
-            let ids = held.query_map(params![by.number(), most], |row| row.get(0))?;
+            let ids = held.query_map(params![by.number()], |row| row.get(0))?;
             ids.map(|id| id.map(session_id)).collect()
         }))
     }

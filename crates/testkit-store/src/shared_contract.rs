@@ -18,7 +18,7 @@ pub async fn zombie_writers_are_refused((one, two): (Opened, Opened)) {
     shared(&one).leave(zombie).await.unwrap();
     let claimed = shared(&two).claim(heir, 10).await.unwrap();
     assert_eq!(claimed, [id(1)]);
-    assert_eq!(shared(&two).held(heir, 10).await.unwrap(), [id(1)]);
+    assert_eq!(shared(&two).held(heir).await.unwrap(), [id(1)]);
     for holder in [Some(zombie), None] {
         let fence = Fence { by: zombie, holder, steal: false };
         let refused = one.append(Append { fence, ..append(id(1), 1, vec![noted(1)]) }).await;

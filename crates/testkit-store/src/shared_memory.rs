@@ -52,6 +52,8 @@ struct Nodes {
 pub struct SharedConnection {
     store: Arc<SharedMemory>,
     is_cut: AtomicBool,
+    /// Appends under way, if they are held up.
+    held_up: Mutex<Option<Vec<Append>>>,
 }
 
 impl SharedMemory {
@@ -74,7 +76,8 @@ impl SharedMemory {
 
     /// Connects a node.
     pub fn connect(self: &Arc<Self>) -> Arc<SharedConnection> {
-        Arc::new(SharedConnection { store: Arc::clone(self), is_cut: AtomicBool::new(false) })
+        let (store, is_cut) = (Arc::clone(self), AtomicBool::new(false));
+        Arc::new(SharedConnection { store, is_cut, held_up: Mutex::default() })
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
@@ -104,6 +107,20 @@ impl SharedConnection {
         self.is_cut.store(is_cut, Ordering::SeqCst);
     }
 
+    /// Holds up appends, which fail meanwhile, or delivers them.
+    pub fn hold_up(&self, is_held_up: bool) {
+        let held_up = is_held_up.then(Vec::new);
+        let delivered = std::mem::replace(&mut *self.held_up(), held_up);
+        for append in delivered.into_iter().flatten() {
+            // Nobody waits for the reply any more.
+            let _ = self.store.append(append);
+        }
+    }
+
+    fn held_up(&self) -> MutexGuard<'_, Option<Vec<Append>>> {
+        self.held_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs work on the store, unless the connection is cut.
     fn with<T: Send + 'static>(
         &self,
@@ -123,6 +140,11 @@ impl Store for SharedConnection {
     }
 
     fn append(&self, append: Append) -> StoreFuture<'_, ()> {
+        if let Some(held_up) = &mut *self.held_up() {
+            held_up.push(append);
+            let failed = StoreError::Unavailable("the server does not respond".into());
+            return Box::pin(std::future::ready(Err(failed)));
+        }
         self.with(|store| store.append(append))
     }
 
@@ -217,11 +239,11 @@ impl SharedStore for SharedConnection {
         })
     }
 
-    fn held(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+    fn held(&self, by: Epoch) -> StoreFuture<'_, Vec<SessionId>> {
         self.with(|store| {
             let nodes = store.nodes();
             let held = nodes.holders.iter().filter(|(_, holder)| **holder == by);
-            Ok(held.take(most).map(|(id, _)| *id).collect())
+            Ok(held.map(|(id, _)| *id).collect())
         })
     }
 

@@ -9,18 +9,18 @@
 
 mod node;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::tcp_relay::TcpRelay;
-use crate::wait::within;
+use crate::wait::LIMIT;
 pub use node::ClusterNode;
 use node::post;
 
@@ -123,10 +123,17 @@ impl Cluster {
         for _ in 0..SESSIONS {
             let (nodes, mut random) = (Arc::clone(nodes), random.fork());
             sessions.spawn(async move {
-                within("a session to end", converse(&nodes, &mut random)).await;
+                let mut last = VecDeque::new();
+                let ended = timeout(LIMIT, converse(&nodes, &mut random, &mut last)).await;
+                ended.map_err(|_| last)
             });
         }
-        sessions.join_all().await;
+        for ended in sessions.join_all().await {
+            if let Err(last) = ended {
+                let errors = ClusterNode::errors(&self.folder);
+                panic!("a session did not end in {LIMIT:?}; replies: {last:#?}; nodes: {errors}");
+            }
+        }
     }
 
     /// Checks that every step of every session has run, in order.
@@ -162,11 +169,16 @@ impl Cluster {
     }
 }
 
-/// One session: every answer goes to a random node, until one has accepted it.
-async fn converse(nodes: &[Mutex<ClusterNode>], random: &mut fastrand::Rng) {
+/// One session: every answer goes to a random node, until one has accepted it. Keeps the last
+/// replies.
+async fn converse(
+    nodes: &[Mutex<ClusterNode>],
+    random: &mut fastrand::Rng,
+    last: &mut VecDeque<String>,
+) {
     let params = json!({"toolName": "ledger", "initialParams": {"entries": ENTRIES, "pause": 20}});
     let session = loop {
-        let reply = ask(nodes, random, "interaction.start", params.clone()).await;
+        let reply = ask(nodes, random, "interaction.start", params.clone(), last).await;
         if let Some(id) = reply.as_ref().and_then(|reply| reply["result"]["sessionId"].as_str()) {
             break id.to_owned();
         }
@@ -177,7 +189,7 @@ async fn converse(nodes: &[Mutex<ClusterNode>], random: &mut fastrand::Rng) {
         let answer = json!({"value": text, "turnId": turn});
         let params = json!({"sessionId": session, "response": answer});
         loop {
-            let reply = ask(nodes, random, "interaction.respond", params.clone()).await;
+            let reply = ask(nodes, random, "interaction.respond", params.clone(), last).await;
             let Some(reply) = reply else {
                 retry().await;
                 continue;
@@ -207,12 +219,18 @@ async fn ask(
     random: &mut fastrand::Rng,
     method: &str,
     params: Value,
+    last: &mut VecDeque<String>,
 ) -> Option<Value> {
-    let node = nodes[random.usize(..nodes.len())].try_lock().ok()?;
-    let address = node.address();
-    drop(node);
-    let reply = tokio::time::timeout(Duration::from_secs(5), post(address, method, params)).await;
-    reply.ok().flatten()
+    let node = random.usize(..nodes.len());
+    let address = nodes[node].try_lock().ok()?.address();
+    let began = Instant::now();
+    let reply = timeout(Duration::from_secs(5), post(address, method, params)).await.ok().flatten();
+    if last.len() == LAST_REPLIES {
+        last.pop_front();
+    }
+    let reply_text = reply.as_ref().map_or_else(|| "no reply".to_owned(), Value::to_string);
+    last.push_back(format!("node {node}, {method}, {:?}: {reply_text}", began.elapsed()));
+    reply
 }
 
 async fn retry() {
@@ -236,6 +254,9 @@ pub(crate) const LEDGER: &str = "ledger";
 /// Errors after which a client tries again.
 const RETRIED: [&str; 4] =
     ["OVERLOADED", "RATE_LIMITED", "SHUTTING_DOWN", "INVALID_STATE_TRANSITION"];
+
+/// Number of replies that are printed if a session does not end.
+const LAST_REPLIES: usize = 20;
 
 const SESSIONS: usize = 8;
 const ENTRIES: u64 = 4;

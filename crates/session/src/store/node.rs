@@ -146,8 +146,8 @@ pub trait SharedStore: Send + Sync {
     /// nodes get the same session.
     fn claim(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>>;
 
-    /// Returns up to `most` sessions that a node holds.
-    fn held(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>>;
+    /// Returns the sessions that a node holds.
+    fn held(&self, by: Epoch) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// Returns the live nodes, oldest first.
     fn nodes(&self) -> StoreFuture<'_, Vec<Node>>;

@@ -44,11 +44,16 @@ impl ClusterNode {
         let mut line = String::new();
         let read = within("a node to listen", output.read_line(&mut line)).await;
         let addresses: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
-            let said = std::fs::read_to_string(folder.join(ERRORS)).unwrap_or_default();
-            panic!("a node does not start ({read:?}, {line:?}): {said}")
+            let errors = Self::errors(folder);
+            panic!("a node does not start ({read:?}, {line:?}): {errors}")
         });
         let address = crate::crash::address(&addresses);
         Self { child, address, _output: output }
+    }
+
+    /// Returns what the nodes with this directory have written to standard error.
+    pub(super) fn errors(folder: &Path) -> String {
+        std::fs::read_to_string(folder.join(ERRORS)).unwrap_or_default()
     }
 
     /// Returns the address it listens on.
