@@ -197,6 +197,16 @@ impl Flow {
         self.execution.lock().session.started.owner.clone()
     }
 
+    /// Returns the scopes of the credential that started the session.
+    pub fn scopes(&self) -> Vec<String> {
+        self.execution.lock().session.started.scopes.clone()
+    }
+
+    /// Returns the number of sessions whose calls led to this one.
+    pub fn depth(&self) -> u32 {
+        self.execution.lock().session.started.depth
+    }
+
     /// Returns the id of the session.
     pub fn session(&self) -> SessionId {
         self.execution.id

@@ -398,6 +398,8 @@ async fn journals_without_queued_questions_are_replayed() {
             ends: None,
             retention: None,
             trace: None,
+            scopes: Vec::new(),
+            depth: 0,
             at,
         }),
         JournalEvent::Began { at },

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{ClientHeldSessions, Definition, Engine, EngineBuilder, SessionLimits};
+use mcp_flow_engine::{
+    ClientHeldSessions, Definition, Engine, EngineBuilder, SessionLimits, StartRequest,
+};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
@@ -236,6 +238,18 @@ impl ServeFlows for ServerBuilder {
 pub(crate) fn owner(context: &Context) -> Owner {
     Owner::new(context.principal().name())
 }
+
+/// Creates the request that starts a session for a call, in the name and with the scopes of its
+/// principal.
+pub(crate) fn start_request(context: &Context, flow: &str) -> StartRequest {
+    let depth = context.state::<CallDepth>().map_or(0, |depth| depth.0);
+    StartRequest::new(flow, owner(context)).scopes(context.principal().scopes()).depth(depth)
+}
+
+/// Number of sessions whose calls led to the calls of a connection, in the extensions of one that a
+/// flow opens.
+#[derive(Clone, Copy, Debug)]
+pub struct CallDepth(pub u32);
 
 /// Builds an [`Interaction`].
 #[must_use]

@@ -41,7 +41,7 @@ mod task;
 mod tool;
 mod wire;
 
-pub use interaction::{Interaction, InteractionBuilder, ServeFlows};
+pub use interaction::{CallDepth, Interaction, InteractionBuilder, ServeFlows};
 pub use offer::{IntoFlows, OfferedFlow};
 pub use task::TaskMode;
 pub use wire::listed as describe_session;

@@ -188,8 +188,19 @@ pub struct SessionStarted {
     /// Span that started it, as `traceparent`, if it was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// Scopes of the credential that started it, for calls in the name of its owner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// Number of sessions whose calls led to this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
     /// Time of the event.
     pub at: Timestamp,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A question that was asked.

@@ -47,6 +47,12 @@ impl Prompt {
             ui: None,
         }
     }
+
+    /// Returns whether it asks a person to approve something, rather than for a value. Only an answer
+    /// approves, never a parameter of the start.
+    pub fn is_approval(&self) -> bool {
+        self.ui.as_ref().is_some_and(|ui| ui["approval"] == true)
+    }
 }
 
 /// Type of the answer to a prompt (INT-013).

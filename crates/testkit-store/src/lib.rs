@@ -101,6 +101,8 @@ pub fn started(owner: &str) -> JournalEvent {
         ends: None,
         retention: None,
         trace: None,
+        scopes: Vec::new(),
+        depth: 0,
         at: Timestamp::from_millis(1),
     })
 }

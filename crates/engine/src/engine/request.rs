@@ -28,6 +28,10 @@ pub struct StartRequest {
     pub retention: Option<Duration>,
     /// Set if the flow begins in the background, after the reply to the start.
     pub in_background: bool,
+    /// Scopes of the credential of the owner.
+    pub scopes: Vec<String>,
+    /// Number of sessions whose calls led to this start.
+    pub depth: u32,
 }
 
 impl StartRequest {
@@ -42,6 +46,8 @@ impl StartRequest {
             default_inactivity: None,
             retention: None,
             in_background: false,
+            scopes: Vec::new(),
+            depth: 0,
         }
     }
 
@@ -56,6 +62,20 @@ impl StartRequest {
     #[must_use]
     pub fn context(mut self, context: Map<String, Value>) -> Self {
         self.context = context;
+        self
+    }
+
+    /// Sets the scopes of the owner's credential, for calls that the flow makes in its name.
+    #[must_use]
+    pub fn scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets how many sessions led to this one by their calls. Defaults to none.
+    #[must_use]
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = depth;
         self
     }
 

@@ -138,6 +138,8 @@ impl Engine {
             ends: duration.map(|duration| at.after(duration)),
             retention: start.retention.map(millis),
             trace: trace::of_start(),
+            scopes: start.scopes,
+            depth: start.depth,
             at,
         }
     }

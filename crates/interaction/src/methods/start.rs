@@ -16,7 +16,7 @@ use crate::backend::{SessionBackend, SessionRef};
 use crate::delivery::{Delivery, NextUp};
 use crate::fault::{NOT_INTERACTIVE, invalid, not_started, timed_out};
 use crate::fields::Fields;
-use crate::interaction::{Interaction, owner};
+use crate::interaction::{Interaction, owner, start_request};
 use crate::wire;
 
 pub(super) async fn start(
@@ -66,7 +66,7 @@ pub(super) async fn start(
 }
 
 fn read(context: &Context, fields: &mut Fields) -> Result<StartRequest, RpcError> {
-    let mut start = StartRequest::new(fields.text("toolName")?, owner(context));
+    let mut start = start_request(context, &fields.text("toolName")?);
     start.params = fields.object("initialParams")?.unwrap_or_default();
     start.context = fields.object("context")?.unwrap_or_default();
     start.inactivity = fields.duration("timeout")?;

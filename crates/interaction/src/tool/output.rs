@@ -122,7 +122,7 @@ pub(super) fn missing(
     others: &[Unanswered<'_>],
 ) -> Failure {
     let OpenQuestion { key, prompt, .. } = open;
-    if prompt.ui.as_ref().is_some_and(|ui| ui["approval"] == true) {
+    if open.prompt.is_approval() {
         let message = format!(
             "A person must approve this, and this client cannot ask one: {} Use a client that \
              supports elicitation, or `mcp-flow call`.",

@@ -74,6 +74,8 @@ impl Session {
             ends: None,
             retention: None,
             trace: None,
+            scopes: Vec::new(),
+            depth: 0,
             at: ended.created,
         };
         let mut session = Self::begin(started, 0);

@@ -252,7 +252,9 @@ impl Session {
             let fault = FlowFault::new(FaultName::BadPrompt, message).at(key);
             return self.end(Ending::Failed(fault), at, bounds);
         }
-        let given = self.started.params.get(&key).filter(|value| !value.is_null());
+        // Approvals are given by a person, whatever the key and the parameters are.
+        let given = self.started.params.get(&key).filter(|_| !prompt.is_approval());
+        let given = given.filter(|value| !value.is_null());
         // A parameter answers once: a flow that asks again wants another answer.
         let is_fresh = |_: &&Value| {
             !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)

@@ -48,7 +48,9 @@ pub(super) fn of(event: &JournalEvent) -> usize {
 
 fn started_size(started: &SessionStarted) -> usize {
     let owner: &Owner = &started.owner;
-    started.flow.len() + owner.name().len() + object(&started.params) + object(&started.context)
+    let scopes: usize = started.scopes.iter().map(|scope| SMALL + scope.len()).sum();
+    let given = object(&started.params) + object(&started.context);
+    started.flow.len() + owner.name().len() + given + scopes
 }
 
 fn prompt(prompt: &Prompt) -> usize {

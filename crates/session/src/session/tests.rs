@@ -369,6 +369,8 @@ fn started() -> SessionStarted {
         ends: Some(Timestamp::from_millis(5_000)),
         retention: None,
         trace: None,
+        scopes: Vec::new(),
+        depth: 0,
         at: Timestamp::from_millis(0),
     }
 }
