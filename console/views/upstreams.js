@@ -26,10 +26,10 @@ export function upstreamsView(app) {
       fill(failure, problem(error));
     }
   };
-  /** @param {string} name */
-  const approve = async (name) => {
+  /** Approves the definition that is shown, and no later one. @param {string} name @param {string} quarantined */
+  const approve = async (name, quarantined) => {
     try {
-      await app.client.request("admin/approvePin", { name });
+      await app.client.request("admin/approvePin", { name, quarantined });
       await load();
     } catch (error) {
       fill(failure, problem(error));
@@ -58,7 +58,7 @@ function waitingCall(session) {
   );
 }
 
-/** A tool whose definition is new or has changed. @param {any} pin @param {(name: string) => void} approve */
+/** A tool whose definition is new or has changed. @param {any} pin @param {(name: string, quarantined: string) => void} approve */
 function quarantine(pin, approve) {
   const name = `${pin.server}.${pin.tool}`;
   const what = pin.state === "new" ? "new" : "changed";
@@ -68,7 +68,7 @@ function quarantine(pin, approve) {
     h("h2", null, h("span", { class: "mono" }, name), ` is ${what}`),
     h("p", { class: "muted" }, "It is hidden and cannot be called until its definition is approved."),
     h("pre", { class: "mono small" }, pin.difference ?? ""),
-    h("div", { class: "actions" }, button(`Approve ${name}`, () => approve(name), { class: "button primary" })),
+    h("div", { class: "actions" }, button(`Approve ${name}`, () => approve(name, pin.quarantined), { class: "button primary" })),
   );
 }
 

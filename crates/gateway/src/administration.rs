@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
+use crate::pins::ApproveError;
 
 /// Decides who is an admin.
 type IsAdmin = Arc<dyn Fn(&Principal) -> bool + Send + Sync>;
@@ -20,6 +21,9 @@ struct PinParams {
     /// `NAME.tool`; all pins if absent.
     #[serde(default)]
     name: Option<String>,
+    /// SHA-256 of the definition that was shown to the person who approves it.
+    #[serde(default)]
+    quarantined: Option<String>,
 }
 
 impl Gateway {
@@ -44,7 +48,7 @@ impl Gateway {
         let server = server.method("admin/pins", Era::Both, {
             move |context: &Context, params: Params<'_>| {
                 Reply::Ready(check(&admins, context).and_then(|()| {
-                    let PinParams { name } = read(params)?;
+                    let PinParams { name, .. } = read(params)?;
                     let pins = match name {
                         Some(name) => {
                             vec![gateway.pins().find(&name).ok_or_else(|| unknown(&name))?]
@@ -59,11 +63,15 @@ impl Gateway {
         server.method("admin/approvePin", Era::Both, {
             move |context: &Context, params: Params<'_>| {
                 Reply::Ready(check(&admins, context).and_then(|()| {
-                    let PinParams { name } = read(params)?;
+                    let PinParams { name, quarantined } = read(params)?;
                     let name = name.ok_or_else(|| RpcError::invalid_params("name is required"))?;
-                    let before = gateway.approve(&name).map_err(|problem| {
-                        tracing::error!("cannot write the file of pins: {problem}");
-                        RpcError::internal()
+                    let approved = gateway.approve(&name, quarantined.as_deref());
+                    let before = approved.map_err(|problem| match &problem {
+                        ApproveError::Changed(_) => RpcError::invalid_params(problem.to_string()),
+                        ApproveError::Io(cause) => {
+                            tracing::error!("{problem}: {cause}");
+                            RpcError::internal()
+                        }
                     })?;
                     let before = before.ok_or_else(|| unknown(&name))?;
                     tracing::info!(

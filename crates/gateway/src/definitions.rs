@@ -22,11 +22,7 @@ impl Definitions {
         // Lists are fetched because they may have changed, whatever the server said about caching.
         client.clear_cache();
         let declared = client.server().await?.capabilities.clone();
-        let mut found = Self::default();
-        if declared.tools.is_some() {
-            found.tools = client.tools().all().await?;
-            found.tools.iter_mut().for_each(|tool| strip_protocol_members(&mut tool.meta));
-        }
+        let mut found = Self { tools: Self::fetch_tools(client).await?, ..Self::default() };
         if declared.prompts.is_some() {
             found.prompts = client.prompts().all().await?;
             found.prompts.iter_mut().for_each(|prompt| strip_protocol_members(&mut prompt.meta));
@@ -47,6 +43,17 @@ impl Definitions {
             }
         }
         Ok(found)
+    }
+
+    /// Lists the tools, if the upstream declares any.
+    pub(crate) async fn fetch_tools(client: &Client) -> Result<Vec<ToolDefinition>, Error> {
+        client.clear_cache();
+        if client.server().await?.capabilities.tools.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut tools = client.tools().all().await?;
+        tools.iter_mut().for_each(|tool| strip_protocol_members(&mut tool.meta));
+        Ok(tools)
     }
 
     /// Keeps the tools that are exposed.

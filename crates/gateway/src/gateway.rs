@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::definitions::Definitions;
 use crate::error;
 use crate::naming;
-use crate::pins::{PinEntry, Pins};
+use crate::pins::{ApproveError, PinEntry, Pins};
 use crate::registration::Registrations;
 use crate::resources::{ProvidedResources, UpstreamResources};
 use crate::search;
@@ -46,6 +46,8 @@ pub struct Gateway {
 
 struct Inner {
     upstreams: Mutex<Vec<Arc<Upstream>>>,
+    /// Held while definitions are registered, so that a removed upstream is not registered again.
+    registering: Mutex<()>,
     registrations: Registrations,
     resources: Arc<UpstreamResources>,
     sessions: Arc<Sessions>,
@@ -95,6 +97,7 @@ impl Gateway {
             let find = move |name: &str| gateway.upgrade()?.find(name);
             Inner {
                 upstreams: Mutex::default(),
+                registering: Mutex::default(),
                 registrations: Registrations::default(),
                 resources: Arc::default(),
                 sessions: Arc::new(Sessions::new(find)),
@@ -167,7 +170,7 @@ impl Gateway {
     /// within its time for connecting.
     pub async fn first_server(&self) -> Option<Arc<ServerInfo>> {
         let first = self.inner.upstreams.lock().first().cloned()?;
-        if let Some(listed) = first.pending() {
+        if let Some(listed) = first.pending(first.settings.connect_timeout) {
             listed.await;
         }
         first.server()
@@ -191,10 +194,14 @@ impl Gateway {
         &self.inner.pins
     }
 
-    /// Approves the definition of a tool, by `NAME.tool`. Returns the pin as it was before; `None` if
-    /// there is no such tool.
-    pub fn approve(&self, name: &str) -> std::io::Result<Option<PinEntry>> {
-        let before = self.inner.pins.approve(name)?;
+    /// Approves the definition of a tool, by `NAME.tool`: the one with the digest that was shown, if
+    /// one is given. Returns the pin as it was before; `None` if there is no such tool.
+    pub fn approve(
+        &self,
+        name: &str,
+        shown: Option<&str>,
+    ) -> Result<Option<PinEntry>, ApproveError> {
+        let before = self.inner.pins.approve(name, shown)?;
         self.inner.pins_changed();
         Ok(before)
     }
@@ -203,38 +210,43 @@ impl Gateway {
     pub async fn replace(&self, upstreams: Vec<UpstreamSettings>) -> Result<(), InvalidUpstreams> {
         let prefixes = prefixes(&upstreams)?;
         let inner = &self.inner;
-        let mut before = std::mem::take(&mut *inner.upstreams.lock());
-        let mut now = Vec::new();
-        let mut added = Vec::new();
-        for (settings, prefix) in upstreams.into_iter().zip(prefixes) {
-            let same = |known: &Arc<Upstream>| {
-                known.settings.name == settings.name
-                    && known.settings.fingerprint == settings.fingerprint
-            };
-            match before.iter().position(same) {
-                Some(index) => now.push(before.remove(index)),
-                None => {
-                    let new = inner.create(settings, prefix);
-                    added.push(new.clone());
-                    now.push(new);
+        let (mut now, mut added) = (Vec::new(), Vec::new());
+        let removed = {
+            let _registering = inner.registering.lock();
+            let mut before = inner.upstreams.lock().clone();
+            for (settings, prefix) in upstreams.into_iter().zip(prefixes) {
+                let same = |known: &Arc<Upstream>| {
+                    known.settings.name == settings.name
+                        && known.settings.fingerprint == settings.fingerprint
+                };
+                match before.iter().position(same) {
+                    Some(index) => now.push(before.remove(index)),
+                    None => {
+                        let new = inner.create(settings, prefix);
+                        added.push(new.clone());
+                        now.push(new);
+                    }
                 }
             }
-        }
-        if let Some(server) = inner.server() {
-            for removed in &before {
-                inner.registrations.remove(&server, removed.name());
+            *inner.upstreams.lock() = now;
+            if let Some(server) = inner.server() {
+                for removed in &before {
+                    inner.registrations.remove(&server, removed.name());
+                }
             }
-        }
-        *inner.upstreams.lock() = now;
+            before
+        };
         inner.update_resources();
-        for upstream in added {
-            tracing::info!(server = upstream.name(), "added the upstream server");
-            upstream.begin();
-        }
-        for removed in &before {
+        for removed in &removed {
             tracing::info!(server = removed.name(), "removed the upstream server");
         }
-        join_all(before.iter().map(|removed| removed.close())).await;
+        for upstream in added {
+            tracing::info!(server = upstream.name(), "added the upstream server");
+            // What it listed before is served until it has started.
+            inner.changed(&upstream, &Definitions::default());
+            upstream.begin();
+        }
+        join_all(removed.iter().map(|removed| removed.close())).await;
         Ok(())
     }
 
@@ -290,14 +302,15 @@ impl Inner {
 
     /// Takes over the definitions of an upstream that has listed them.
     fn changed(&self, upstream: &Arc<Upstream>, before: &Definitions) {
-        let upstreams = self.upstreams.lock().clone();
+        let Some(server) = self.server() else { return };
+        let registering = self.registering.lock();
         // It may have been removed meanwhile.
-        if !upstreams.iter().any(|known| Arc::ptr_eq(known, upstream)) {
+        if !self.upstreams.lock().iter().any(|known| Arc::ptr_eq(known, upstream)) {
             return;
         }
-        let Some(server) = self.server() else { return };
         let now = upstream.definitions();
         self.registrations.update(&server, upstream, &self.sessions, &now);
+        drop(registering);
         if (&before.resources, &before.templates) != (&now.resources, &now.templates) {
             self.update_resources();
         }
@@ -335,8 +348,10 @@ impl Inner {
     }
 
     fn update_resources(&self) {
+        let registering = self.registering.lock();
         let upstreams = self.upstreams.lock().clone();
         self.resources.update(&upstreams);
+        drop(registering);
         if let Some(server) = self.server() {
             server.resources_changed();
         }
@@ -383,8 +398,11 @@ impl CatalogSource for Source {
         let prefix = name.and_then(|name| name.split_once('.')).map(|(prefix, _)| prefix);
         let is_named = |upstream: &&Arc<Upstream>| prefix == Some(upstream.prefix.as_str());
         let pending: Vec<_> = match upstreams.iter().find(is_named) {
-            Some(upstream) => upstream.pending().into_iter().collect(),
-            None => upstreams.iter().filter_map(Upstream::pending).collect(),
+            Some(upstream) => {
+                upstream.pending(upstream.settings.connect_timeout).into_iter().collect()
+            }
+            // One that hangs delays nobody for long. What it lists later is announced.
+            None => upstreams.iter().filter_map(|upstream| upstream.pending(LIST_TIME)).collect(),
         };
         if pending.is_empty() && !is_changed {
             return None;
@@ -429,3 +447,6 @@ impl CatalogSource for Source {
         is_visible.then(|| error::unavailable(upstream.name(), &reason, None))
     }
 }
+
+/// Time that lists, and calls by names without prefix, wait for an upstream after it was started.
+const LIST_TIME: Duration = Duration::from_secs(3);

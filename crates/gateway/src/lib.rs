@@ -4,7 +4,8 @@
 //! `forward`, which leases a connection from the upstream's `pool`, sends the request, and replies
 //! with its result. If the upstream asks (`question`), or somebody has to approve the call first, the
 //! rest of it is a session of a flow (`session`): `live` keeps the call of an upstream with a
-//! handshake alive, and `follow` asks the caller, whose revision may be another.
+//! handshake alive, `task` follows one that an upstream continues as a task, and `follow` asks the
+//! caller, whose revision may be another.
 //!
 //! This crate opens no connections itself: each [`UpstreamSettings`] brings a connector.
 //!
@@ -16,12 +17,14 @@ mod asked;
 mod breaker;
 mod definitions;
 mod difference;
+mod download;
 mod error;
 mod follow;
 mod forward;
 mod gateway;
 mod isolation;
 mod live;
+mod maintenance;
 mod metrics;
 mod naming;
 mod patterns;
@@ -29,17 +32,19 @@ mod pins;
 mod pool;
 mod question;
 mod registration;
+mod relay;
 mod resources;
 mod result;
 mod search;
 mod session;
 mod settings;
+mod task;
 mod upstream;
 mod uri_template;
 
 pub use gateway::{Gateway, InvalidUpstreams};
 pub use metrics::{UpstreamCalls, UpstreamFailure};
 pub use patterns::{ApprovalRules, ToolPatterns, UNLESS_READ_ONLY};
-pub use pins::{Pin, PinEntry, PinState, Pins};
+pub use pins::{ApproveError, Pin, PinEntry, PinState, Pins};
 pub use settings::{Isolation, UpstreamSettings};
 pub use upstream::{UpstreamState, UpstreamStatus};

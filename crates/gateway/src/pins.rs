@@ -5,7 +5,8 @@
 //! kept in a file, together with the other definitions that were listed last, which are served while
 //! an upstream has not started yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -43,6 +44,9 @@ struct KeptFile {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 struct KeptServer {
+    /// Set once it was listed: tools that come later are new, even if there were none at first.
+    #[serde(default)]
+    was_listed: bool,
     /// By the upstream's name of the tool.
     #[serde(default)]
     tools: BTreeMap<String, Pin>,
@@ -102,6 +106,44 @@ pub enum PinState {
     New,
 }
 
+/// Failure to approve a definition.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ApproveError {
+    /// The definition is not the one that was shown any more. Look at it again.
+    Changed(String),
+    /// The file of pins cannot be written.
+    Io(io::Error),
+}
+
+impl fmt::Display for ApproveError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed(name) => write!(
+                formatter,
+                "the definition of {name} has changed since it was shown, or was approved already; \
+                 look at it again with `mcp-flow pins show {name}`"
+            ),
+            Self::Io(_) => formatter.write_str("cannot write the file of pins"),
+        }
+    }
+}
+
+impl std::error::Error for ApproveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Changed(_) => None,
+            Self::Io(cause) => Some(cause),
+        }
+    }
+}
+
+impl From<io::Error> for ApproveError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}
+
 impl Pin {
     /// Returns the state.
     pub fn state(&self) -> PinState {
@@ -153,15 +195,22 @@ impl Pins {
         Some(state.kept.servers.get(&server)?.tools.get(&tool)?.entry(&server, &tool))
     }
 
-    /// Approves the definition of a tool, by `NAME.tool`, that waits for it. Returns the pin as it was
-    /// before; `None` if there is no such tool.
-    pub fn approve(&self, name: &str) -> io::Result<Option<PinEntry>> {
+    /// Approves the definition of a tool that waits for it, by `NAME.tool`: the one with this digest,
+    /// if one is given. Returns the pin as it was before; `None` if there is no such tool.
+    pub fn approve(
+        &self,
+        name: &str,
+        shown: Option<&str>,
+    ) -> Result<Option<PinEntry>, ApproveError> {
         let mut state = self.state.lock();
         self.read_again(&mut state);
         let Some((server, tool)) = locate(&state.kept, name) else { return Ok(None) };
         let kept = state.kept.servers.get_mut(&server);
         let Some(pin) = kept.and_then(|kept| kept.tools.get_mut(&tool)) else { return Ok(None) };
         let before = pin.entry(&server, &tool);
+        if shown.is_some() && before.quarantined.as_deref() != shown {
+            return Err(ApproveError::Changed(name.chars().take(200).collect()));
+        }
         if let Some(definition) = pin.quarantined.take() {
             pin.approved = Some(definition);
             self.write(&mut state)?;
@@ -180,20 +229,18 @@ impl Pins {
         self.read_again(&mut state);
         let kept = state.kept.servers.entry(server.to_owned()).or_default();
         let before = kept.clone();
-        let is_first = kept.tools.is_empty();
+        let is_first = !kept.was_listed && kept.tools.is_empty();
+        kept.was_listed = true;
         kept.listed.clear();
-        let mut served = Vec::new();
+        let (mut served, mut seen) = (Vec::new(), HashSet::new());
         for tool in &listed.tools {
-            if kept.listed.contains(&tool.name) {
+            if !seen.insert(&tool.name) {
                 continue;
             }
             kept.listed.push(tool.name.clone());
             let definition = wire(tool);
             let pin = kept.tools.entry(tool.name.clone()).or_default();
-            let is_same = pin.approved.as_ref().is_some_and(|approved| {
-                *approved == definition || digest(approved) == digest(&definition)
-            });
-            if is_same || is_first {
+            if pin.allows(&definition) || is_first {
                 *pin = Pin { approved: Some(definition), quarantined: None };
                 served.push(tool.clone());
             } else if pin.quarantined.as_ref() != Some(&definition) {
@@ -206,6 +253,10 @@ impl Pins {
                 pin.quarantined = Some(definition);
             }
         }
+        // One that was never approved and is gone leaves nothing, or random names would pile up.
+        let KeptServer { tools, listed: names, .. } = &mut *kept;
+        let names: HashSet<_> = names.iter().collect();
+        tools.retain(|name, pin| pin.approved.is_some() || names.contains(name));
         kept.prompts = listed.prompts.iter().map(wire_prompt).collect();
         kept.resources = listed.resources.iter().map(wire_resource).collect();
         kept.templates = listed.templates.iter().map(wire_template).collect();
@@ -230,6 +281,18 @@ impl Pins {
             resources: kept.resources.iter().filter_map(parse).collect(),
             templates: kept.templates.iter().filter_map(parse).collect(),
         })
+    }
+
+    /// The tools among those that an upstream lists that were not approved as they are.
+    pub(crate) fn refused(&self, server: &str, listed: &[ToolDefinition]) -> HashSet<String> {
+        let state = self.state.lock();
+        let kept = state.kept.servers.get(server);
+        let is_allowed = |tool: &ToolDefinition| {
+            let pin = kept.and_then(|kept| kept.tools.get(&tool.name));
+            pin.is_some_and(|pin| pin.allows(&wire(tool)))
+        };
+        let refused = listed.iter().filter(|tool| !is_allowed(tool));
+        refused.map(|tool| tool.name.clone()).collect()
     }
 
     /// Tools of an upstream that are quarantined.
@@ -280,6 +343,13 @@ impl Pins {
 }
 
 impl Pin {
+    /// Returns whether a definition is the approved one.
+    fn allows(&self, definition: &Value) -> bool {
+        self.approved.as_ref().is_some_and(|approved| {
+            approved == definition || digest(approved) == digest(definition)
+        })
+    }
+
     fn entry(&self, server: &str, tool: &str) -> PinEntry {
         let is_quarantined = self.quarantined.is_some();
         PinEntry {

@@ -5,9 +5,10 @@
 //! connection to itself, so that a question cannot reach somebody else. The lowest free connection is
 //! taken, so callers that take turns always use the same one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use mcp_flow_client::{ChangeFilter, Client, Revision, ServerInfo};
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::breaker::Breaker;
+use crate::breaker::{Breaker, backoff};
 use crate::error;
 use crate::settings::UpstreamSettings;
 
@@ -51,29 +52,64 @@ pub(crate) struct Instance {
     pub(crate) client: Client,
     /// True if questions on this connection cannot be attributed to calls.
     needs_exclusion: AtomicBool,
-    /// Listens for changes of a stateless upstream; set once that was tried.
-    listening: tokio::sync::OnceCell<Option<AbortOnDrop>>,
+    /// The connection whose lists were read last.
+    read: Mutex<Option<ReadLists>>,
+    /// Serializes reading the lists.
+    reading: tokio::sync::Mutex<()>,
+    /// Listens for changes of a stateless upstream.
+    listening: Mutex<Option<AbortOnDrop>>,
+    /// Subscriptions to changes that ended early, in a row.
+    unheard: Arc<AtomicU32>,
     _events: AbortOnDrop,
+}
+
+/// A connection whose lists were read, or are about to be.
+#[derive(Clone, Debug)]
+struct ReadLists {
+    /// Identifies the connection.
+    server: Arc<ServerInfo>,
+    /// Tools on this connection that pins do not allow; `None` if they were not compared yet.
+    refused: Option<Arc<HashSet<String>>>,
 }
 
 impl Instance {
     /// Creates an instance, not connected yet, with the task that follows its events.
     pub(crate) fn new(client: Client, events: AbortOnDrop) -> Self {
-        let needs_exclusion = AtomicBool::new(true);
-        Self { client, needs_exclusion, listening: tokio::sync::OnceCell::new(), _events: events }
+        Self {
+            client,
+            needs_exclusion: AtomicBool::new(true),
+            read: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            listening: Mutex::default(),
+            unheard: Arc::default(),
+            _events: events,
+        }
     }
 
-    /// Listens for changes of the lists of a stateless upstream.
-    async fn listen(&self, changed: &Arc<Notify>) -> Option<AbortOnDrop> {
+    /// Listens for changes of the lists of a stateless upstream, unless a subscription lasts. When it
+    /// ends, the lists are read again after a while, which listens again.
+    async fn listen(&self, changed: &Arc<Notify>) {
+        let is_listening = |task: &AbortOnDrop| !task.0.is_finished();
+        if self.listening.lock().as_ref().is_some_and(is_listening) {
+            return;
+        }
         let filter = ChangeFilter::new().tools().prompts().resources();
-        let listening = tokio::time::timeout(LISTEN_TIME, self.client.listen(filter)).await;
-        let (mut changes, changed) = (listening.ok()?.ok()?, changed.clone());
+        let subscribed = tokio::time::timeout(LISTEN_TIME, self.client.listen(filter)).await;
+        // One that does not support this is not asked again before its lists are read again.
+        let Ok(Ok(mut changes)) = subscribed else { return };
+        let (changed, unheard, begun) = (changed.clone(), self.unheard.clone(), Instant::now());
         let task = tokio::spawn(async move {
             while let Some(Ok(_)) = changes.next().await {
                 changed.notify_one();
             }
+            if begun.elapsed() > LASTING {
+                unheard.store(0, Ordering::Relaxed);
+            }
+            let ended = unheard.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(backoff(ended.saturating_add(1))).await;
+            changed.notify_one();
         });
-        Some(AbortOnDrop(task.abort_handle()))
+        *self.listening.lock() = Some(AbortOnDrop(task.abort_handle()));
     }
 }
 
@@ -111,9 +147,31 @@ impl Lease {
     /// unasked.
     pub(crate) async fn listen(&self, changed: &Arc<Notify>) {
         if self.revision().is_stateless() {
-            let instance = &self.occupied.instance;
-            instance.listening.get_or_init(|| instance.listen(changed)).await;
+            self.occupied.instance.listen(changed).await;
         }
+    }
+
+    /// Lets one caller at a time read the lists over this connection.
+    pub(crate) async fn begin_reading(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.occupied.instance.reading.lock().await
+    }
+
+    /// Notes that the lists are read over this connection, with the tools that pins do not allow.
+    /// Returns whether it is a new connection.
+    pub(crate) fn note_read(&self, refused: Option<HashSet<String>>) -> bool {
+        let mut read = self.occupied.instance.read.lock();
+        let is_new = !read.as_ref().is_some_and(|read| Arc::ptr_eq(&read.server, &self.server));
+        if is_new || refused.is_some() {
+            *read = Some(ReadLists { server: self.server.clone(), refused: refused.map(Arc::new) });
+        }
+        is_new
+    }
+
+    /// The tools that pins do not allow on this connection; `None` if that is not known.
+    pub(crate) fn refused_tools(&self) -> Option<Arc<HashSet<String>>> {
+        let read = self.occupied.instance.read.lock();
+        let read = read.as_ref().filter(|read| Arc::ptr_eq(&read.server, &self.server));
+        read?.refused.clone()
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -168,9 +226,13 @@ impl Pool {
                 let server = self.connect(&use_of.instance, settings, breaker).await?;
                 return Ok(Lease { occupied: use_of, server });
             }
-            if tokio::time::timeout_at(begun + settings.call_timeout, freed).await.is_err() {
-                let what = format!("all {} connections wait for answers", settings.instances);
-                return Err(error::unavailable(&settings.name, &what, None));
+            let limit = settings.call_timeout.min(MAX_QUEUE_TIME);
+            if tokio::time::timeout_at(begun + limit, freed).await.is_err() {
+                let what = format!(
+                    "all {} connections wait for answers of other callers; `instances` allows more",
+                    settings.instances
+                );
+                return Err(error::unavailable(&settings.name, &what, Some(limit)));
             }
         }
     }
@@ -267,8 +329,17 @@ impl Pool {
         self.slots.lock().slots.len()
     }
 
+    /// Has the tools of all connections compared with the pins again.
+    pub(crate) fn compare_again(&self) {
+        for slot in &self.slots.lock().slots {
+            if let Some(read) = &mut *slot.instance.read.lock() {
+                read.refused = None;
+            }
+        }
+    }
+
     /// Takes the connections out if none was used for this long.
-    pub(crate) fn take_idle(&self, limit: std::time::Duration) -> Vec<Client> {
+    pub(crate) fn take_idle(&self, limit: Duration) -> Vec<Client> {
         let mut slots = self.slots.lock();
         let is_used = slots.slots.iter().any(|slot| slot.is_exclusive || slot.shared > 0);
         if is_used || slots.last_used.elapsed() < limit {
@@ -307,4 +378,10 @@ impl Slot {
 }
 
 /// Time for an upstream to acknowledge that it announces changes.
-const LISTEN_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+const LISTEN_TIME: Duration = Duration::from_secs(5);
+
+/// A subscription that lasts this long ended for another reason than those before it.
+const LASTING: Duration = Duration::from_secs(60);
+
+/// Longest time that a call waits while others occupy all connections: people answer slowly.
+const MAX_QUEUE_TIME: Duration = Duration::from_secs(10);

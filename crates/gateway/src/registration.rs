@@ -156,7 +156,8 @@ fn forwarded_tool(
     let definition = ToolDefinition { name: name.to_owned(), ..definition.clone() };
     Tool::forwarded(definition, move |context, arguments| match decode(arguments) {
         Ok(arguments) => {
-            let call = Forwarded::Tool { name: own_name.clone(), arguments };
+            let meta = context.meta().clone();
+            let call = Forwarded::Tool { name: own_name.clone(), arguments, meta };
             Reply::Later(Box::pin(call.run(upstream.clone(), sessions.clone(), context.clone())))
         }
         Err(error) => Reply::Ready(Err(error)),
@@ -187,7 +188,8 @@ impl ForwardPrompt for UpstreamPrompt {
     fn get(&self, context: &Context, arguments: Raw<'_>) -> Reply {
         match decode(arguments) {
             Ok(arguments) => {
-                let request = Forwarded::Prompt { name: self.name.clone(), arguments };
+                let meta = context.meta().clone();
+                let request = Forwarded::Prompt { name: self.name.clone(), arguments, meta };
                 let (upstream, sessions) = (self.upstream.clone(), self.sessions.clone());
                 Reply::Later(Box::pin(request.run(upstream, sessions, context.clone())))
             }
@@ -230,7 +232,7 @@ async fn request_completion(
     value: &str,
     others: Map<String, Value>,
 ) -> Result<Completion, RpcError> {
-    let lease = upstream.lease(&Caller::of(context)).await?;
+    let lease = upstream.lease(&Caller::of(context), None).await?;
     // A server without completions suggests nothing.
     if lease.server.capabilities.completions.is_none() {
         return Ok(Completion::default());

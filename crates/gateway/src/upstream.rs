@@ -1,7 +1,7 @@
 //! One upstream: its connections, its definitions, and whether it can be started.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -15,10 +15,11 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use crate::breaker::{Breaker, MAX_FAILURES, backoff};
+use crate::breaker::{Breaker, MAX_FAILURES};
 use crate::definitions::Definitions;
 use crate::error;
 use crate::isolation::{Caller, PoolKey};
+use crate::maintenance::maintain;
 use crate::metrics::{UpstreamCalls, UpstreamFailure, UpstreamMetrics};
 use crate::naming;
 use crate::pins::Pins;
@@ -45,7 +46,9 @@ pub(crate) struct Upstream {
     /// Everything it listed last.
     listed: Mutex<Option<Arc<Definitions>>>,
     /// True once it was listed, or could not be, or if its definitions are known.
-    was_tried: watch::Sender<bool>,
+    pub(crate) was_tried: watch::Sender<bool>,
+    /// Time of the first start.
+    begun: OnceLock<tokio::time::Instant>,
     /// Wakes the maintenance to list again.
     changed: Arc<Notify>,
     maintenance: Mutex<Option<AbortHandle>>,
@@ -126,6 +129,7 @@ impl Upstream {
             server: RwLock::default(),
             listed: Mutex::default(),
             was_tried: watch::Sender::new(was_listed),
+            begun: OnceLock::new(),
             changed: Arc::default(),
             maintenance: Mutex::default(),
             on_change: Box::new(on_change),
@@ -154,16 +158,21 @@ impl Upstream {
         self.begin();
     }
 
-    /// Waits until it was listed or failed to, for a bounded time, and starts it if needed; `None` if
-    /// that is over.
-    pub(crate) fn pending(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
+    /// Waits until it was listed or failed to, and starts it if needed; `None` if that is over. The time
+    /// limit counts from its first start, and is at most that for connecting.
+    pub(crate) fn pending(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Option<impl Future<Output = ()> + Send + 'static> {
         self.begin();
-        if *self.was_tried.borrow() {
+        let limit = limit.min(self.settings.connect_timeout);
+        let until = *self.begun.get_or_init(tokio::time::Instant::now) + limit;
+        if *self.was_tried.borrow() || tokio::time::Instant::now() >= until {
             return None;
         }
-        let (mut tried, limit) = (self.was_tried.subscribe(), self.settings.connect_timeout);
+        let mut tried = self.was_tried.subscribe();
         Some(async move {
-            let _ = tokio::time::timeout(limit, tried.wait_for(|tried| *tried)).await;
+            let _ = tokio::time::timeout_at(until, tried.wait_for(|tried| *tried)).await;
         })
     }
 
@@ -176,16 +185,68 @@ impl Upstream {
         }
     }
 
-    /// Leases a connection for a caller.
-    pub(crate) async fn lease(self: &Arc<Self>, caller: &Caller) -> Result<Lease, RpcError> {
+    /// Leases a connection for a caller, to call a tool if one is named: on each connection, its
+    /// definition has to be the one that was approved.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        caller: &Caller,
+        tool: Option<&str>,
+    ) -> Result<Lease, RpcError> {
         let key = PoolKey::of(caller, self.settings.isolation);
         let (pool, is_new) = self.pool(key.clone());
         if is_new && let Some(client) = caller.ends_with(&key) {
             self.close_after(client.clone(), key);
         }
         let lease = self.lease_from(&pool, caller.may_be_asked, false).await?;
+        if lease.note_read(None) && self.settings.isolation == Isolation::Shared {
+            // The program may have changed since it was connected last.
+            self.changed.notify_one();
+            self.begin();
+        }
+        if let Some(tool) = tool.filter(|_| self.settings.pins) {
+            self.check_pin(&lease, tool).await?;
+        }
         self.lower_log_level(&lease, caller).await;
         Ok(lease)
+    }
+
+    /// Checks that the definition of a tool on a connection is the approved one. Its tools are listed
+    /// once for that.
+    async fn check_pin(self: &Arc<Self>, lease: &Lease, tool: &str) -> Result<(), RpcError> {
+        let refused = match lease.refused_tools() {
+            Some(refused) => refused,
+            None => self.compare(lease).await?,
+        };
+        match refused.contains(tool) {
+            true => Err(error::quarantined(self.name(), tool)),
+            false => Ok(()),
+        }
+    }
+
+    /// Lists the tools on a connection, and returns those that pins do not allow.
+    async fn compare(self: &Arc<Self>, lease: &Lease) -> Result<Arc<HashSet<String>>, RpcError> {
+        let _reading = lease.begin_reading().await;
+        // Somebody else may have listed them meanwhile.
+        if let Some(refused) = lease.refused_tools() {
+            return Ok(refused);
+        }
+        let limit = self.settings.connect_timeout;
+        let listed = match tokio::time::timeout(limit, Definitions::fetch_tools(lease.client()))
+            .await
+        {
+            Ok(listed) => listed.map_err(|failure| error::from_client(self.name(), failure))?,
+            Err(_) => {
+                let what = "its tools cannot be compared with their pins: it does not list them";
+                return Err(error::unavailable(self.name(), what, None));
+            }
+        };
+        let refused = self.pins.refused(self.name(), &listed);
+        if !refused.is_empty() {
+            self.changed.notify_one();
+            self.begin();
+        }
+        lease.note_read(Some(refused));
+        lease.refused_tools().ok_or_else(RpcError::internal)
     }
 
     /// Leases a connection for the gateway itself.
@@ -286,25 +347,29 @@ impl Upstream {
     }
 
     /// Lists the definitions, and reports a change.
-    async fn refresh(self: &Arc<Self>) -> Result<(), RpcError> {
+    pub(crate) async fn refresh(self: &Arc<Self>) -> Result<(), RpcError> {
         let limit = self.settings.connect_timeout;
         let fetching = async {
             let lease = self.own_lease().await?;
+            lease.note_read(None);
             *self.server.write() = Some(lease.server.clone());
+            let _reading = lease.begin_reading().await;
             // Before the lists are fetched, so that no change is missed.
             lease.listen(&self.changed).await;
             let fetched = Definitions::fetch(lease.client()).await;
-            fetched.map_err(|failure| error::from_client(self.name(), failure))
+            let fetched = fetched.map_err(|failure| error::from_client(self.name(), failure))?;
+            let fetched = Arc::new(fetched);
+            *self.listed.lock() = Some(fetched.clone());
+            self.apply_pins(&fetched);
+            if self.settings.pins {
+                lease.note_read(Some(self.pins.refused(self.name(), &fetched.tools)));
+            }
+            Ok(())
         };
-        let fetched = tokio::time::timeout(limit, fetching).await;
-        let fetched = fetched.unwrap_or_else(|_| {
+        tokio::time::timeout(limit, fetching).await.unwrap_or_else(|_| {
             let failure = Error::Timeout { what: "its lists".to_owned(), limit };
             Err(self.breaker.failed(self.name(), &failure))
-        })?;
-        let fetched = Arc::new(fetched);
-        *self.listed.lock() = Some(fetched.clone());
-        self.apply_pins(&fetched);
-        Ok(())
+        })
     }
 
     /// Serves what the pins allow of what was listed.
@@ -322,6 +387,7 @@ impl Upstream {
 
     /// Applies pins that have changed.
     pub(crate) fn pins_changed(self: &Arc<Self>) {
+        self.pools.lock().values().for_each(|pool| pool.compare_again());
         let listed = self.listed.lock().clone();
         match listed {
             Some(listed) => self.apply_pins(&listed),
@@ -370,7 +436,7 @@ impl Upstream {
     }
 
     /// Closes connections that nobody has used for a while.
-    async fn close_idle(&self) {
+    pub(crate) async fn close_idle(&self) {
         let limit = self.settings.idle_timeout;
         let pools: Vec<_> = self.pools.lock().values().cloned().collect();
         let idle: Vec<_> = pools.iter().flat_map(|pool| pool.take_idle(limit)).collect();
@@ -424,56 +490,6 @@ impl Upstream {
     }
 }
 
-/// Lists an upstream when it is first needed and when it changes, tries again while that fails, and
-/// closes idle connections.
-async fn maintain(upstream: Weak<Upstream>, changed: Arc<Notify>) {
-    let mut failures = 0;
-    loop {
-        let Some(current) = upstream.upgrade() else { return };
-        let retry = match current.refresh().await {
-            Ok(()) => {
-                failures = 0;
-                None
-            }
-            Err(failure) => {
-                let wire = serde_json::to_value(failure.wire(mcp_flow_proto::Revision::BASE));
-                let details = wire.unwrap_or_default()["data"]["details"].clone();
-                let details = details.as_str().unwrap_or(failure.text()).to_owned();
-                tracing::warn!(
-                    server = current.name(),
-                    "cannot list the upstream server: {details}"
-                );
-                current.metrics.record_failure(failure.name(), &details);
-                failures += 1;
-                Some(tokio::time::Instant::now() + backoff(failures))
-            }
-        };
-        current.was_tried.send_replace(true);
-        let step = (current.settings.idle_timeout / 4).max(MIN_IDLE_CHECK_INTERVAL);
-        drop(current);
-        loop {
-            let again = async {
-                match retry {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = changed.notified() => {
-                    // Changes come in bursts.
-                    tokio::time::sleep(BURST).await;
-                    break;
-                }
-                () = again => break,
-                () = tokio::time::sleep(step) => {
-                    let Some(current) = upstream.upgrade() else { return };
-                    current.close_idle().await;
-                }
-            }
-        }
-    }
-}
-
 /// Logs an event of an upstream for the operator.
 fn log_event(server: &str, event: ClientEvent) {
     let shorten = |text: &str| sanitize::shorten(text, 500);
@@ -492,12 +508,6 @@ fn log_event(server: &str, event: ClientEvent) {
 async fn close_all(clients: Vec<Client>) {
     join_all(clients.iter().map(Client::close)).await;
 }
-
-/// Interval in which changes of an upstream's lists are taken together.
-const BURST: Duration = Duration::from_millis(100);
-
-/// Shortest interval between checks for idle connections.
-const MIN_IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Limit on a call with progress or questions.
 const MAX_CALL_DURATION: Duration = Duration::from_secs(3600);

@@ -1,9 +1,13 @@
 //! Calls, prompts, completion, progress, log messages, cancellation and changed lists.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use mcp_flow_client::model::LogLevel;
 use mcp_flow_client::{Client, ClientEvent, CompletionReference};
-use mcp_flow_server::{Context, Tool};
+use mcp_flow_server::{CatalogSource, Context, Prompt, Resource, Tool};
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
@@ -89,17 +93,56 @@ async fn progress_and_log_messages_reach_the_caller() {
         let mut events = client.events();
         let mut call = client.call_tool("up.report", json!({})).start();
         let mut steps = Vec::new();
-        while let Some(step) = call.next().await {
+        while let Some(step) = within("progress", call.next()).await {
             steps.push(step.progress);
         }
         assert_eq!(call.await.unwrap().text(), "reported");
         assert_eq!(steps, [1.0, 2.0, 3.0], "{client_revision} {server}");
         loop {
-            if let ClientEvent::Log { level, data, .. } = events.next().await.unwrap() {
+            let event = within("the log message", events.next()).await.unwrap();
+            if let ClientEvent::Log { level, data, .. } = event {
                 assert_eq!((level, data), (LogLevel::Error, json!({"broken": true})));
                 break;
             }
         }
+    }
+}
+
+/// Upstream definitions that are known from the start.
+struct Known;
+
+impl CatalogSource for Known {
+    fn pending(&self, _: Option<&str>) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+}
+
+/// Members of `_meta` that the protocol does not define reach the upstream, in every round; those of
+/// one hop do not.
+#[tokio::test]
+async fn own_metadata_reaches_the_upstream() {
+    for (client, server) in pairs() {
+        let tool = Tool::builder("meta")
+            .quick(|context: &Context, _: Value| Value::from(context.meta().clone()));
+        let prompt = Prompt::builder("meta")
+            .quick(|context: &Context, _: Value| Value::from(context.meta().clone()).to_string());
+        let resource = Resource::builder("x:/meta")
+            .read(async |context: Context| Value::from(context.meta().clone()).to_string());
+        let fixture = Fixture::with(|builder| {
+            let builder = builder.catalog_source(Arc::new(Known));
+            builder.tools(tool.unwrap()).prompts(prompt.unwrap()).resources(resource.unwrap())
+        });
+        let setup = Setup::before(&fixture.server, server);
+        let client = setup.client(client).await;
+        let own = json!({"example.org/ticket": {"id": 7}, "flag": true});
+        let own = own.as_object().cloned().unwrap();
+        let call = client.call_tool("up.meta", json!({})).meta(own.clone()).await.unwrap();
+        assert_eq!(call.structured, Some(own.clone().into()));
+        let text = Value::from(own.clone()).to_string();
+        let prompt = client.get_prompt("up.meta", [("a", "b")]).meta(own.clone()).await.unwrap();
+        assert_eq!(prompt.messages[0].content.as_text(), Some(&*text));
+        let read = client.read_resource("x:/meta").meta(own).raw().await.unwrap();
+        assert_eq!(read["contents"][0]["text"], text);
     }
 }
 
@@ -110,9 +153,9 @@ async fn cancelled_calls_end_at_the_upstream() {
         let setup = Setup::before(&fixture.server, server);
         let client = setup.client(client).await;
         let call = tokio::spawn(client.call_tool("up.wait", json!({})).into_future());
-        fixture.gate.until_waiting(1).await;
+        within("the call", fixture.gate.until_waiting(1)).await;
         call.abort();
-        fixture.gate.until_waiting(0).await;
+        within("its end", fixture.gate.until_waiting(0)).await;
     }
 }
 
@@ -129,12 +172,12 @@ async fn changed_lists_are_announced() {
         fixture.server.add_tools(vec![late]).unwrap();
         // The announcement of the first list may come before.
         while !lists(&client, "up.late").await {
-            changes.next().await.unwrap().unwrap();
+            within("a change", changes.next()).await.unwrap().unwrap();
         }
         assert_eq!(client.call_tool("up.late", json!({})).await.unwrap().text(), "here");
         fixture.server.remove_tool("late");
         while lists(&client, "up.late").await {
-            changes.next().await.unwrap().unwrap();
+            within("a change", changes.next()).await.unwrap().unwrap();
         }
         assert!(client.call_tool("up.late", json!({})).await.is_err());
     }

@@ -5,6 +5,7 @@ use mcp_flow_client::Host;
 use mcp_flow_client::host::{ElicitAnswer, Elicitation, ServerIdentity};
 use mcp_flow_client::model::{ClientCapabilities, ElicitationCapability};
 use mcp_flow_gateway::Gateway;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Map, json};
 
@@ -12,7 +13,7 @@ use crate::failures::{lists, script};
 use crate::support::{ERAS, Setup, upstream};
 
 /// A person who accepts everything.
-struct Agreeable;
+pub(crate) struct Agreeable;
 
 impl Host for Agreeable {
     fn capabilities(&self) -> ClientCapabilities {
@@ -25,7 +26,7 @@ impl Host for Agreeable {
     }
 }
 
-const QUESTION: &str = r#"printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}\n'"#;
+pub(crate) const QUESTION: &str = r#"printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}\n'"#;
 
 /// Behaviour of an upstream whose tool is called, and the error that the caller gets.
 #[tokio::test]
@@ -91,9 +92,12 @@ async fn a_definition_that_changes_during_a_call_is_quarantined() {
     let client = setup.client(ERAS[0]).await;
     assert_eq!(client.tools().all().await.unwrap().len(), 1);
     assert_eq!(client.call_tool("up.tool", json!({})).await.unwrap().text(), "done");
-    while !client.tools().all().await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the list without the tool", async {
+        while !client.tools().all().await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let refused = client.call_tool("up.tool", json!({})).await.unwrap_err();
     assert_eq!(refused.server().unwrap().name(), Some("QUARANTINED"));
     setup.gateway.close().await;
@@ -119,10 +123,10 @@ async fn forked_processes_end_with_their_upstream() {
         let status = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
         !status.is_empty() && !status.contains(") Z ")
     };
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+    within("the end of the forked process", async {
         while is_alive() {
             tokio::task::yield_now().await;
         }
-    });
-    ended.await.expect("the forked process ends");
+    })
+    .await;
 }

@@ -5,10 +5,20 @@ use std::time::Duration;
 
 use mcp_flow_gateway::{Gateway, Isolation, UpstreamSettings};
 use mcp_flow_stdio::client::in_process;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::json;
 
+use crate::failures::{lists, script};
+use crate::hostile::{Agreeable, QUESTION};
 use crate::support::{ERAS, Setup, upstream};
+
+/// Waits until the first upstream has at most this many connections.
+async fn connections(setup: &Setup, most: usize) {
+    while setup.gateway.status()[0].connections > most {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
 
 #[tokio::test]
 async fn nothing_is_started_before_it_is_needed() {
@@ -30,9 +40,7 @@ async fn an_idle_upstream_is_stopped_and_started_again() {
         let setup = Setup::new(vec![settings]);
         let client = setup.client(ERAS[1]).await;
         let tools = client.tools().all().await.unwrap().len();
-        while setup.gateway.status()[0].connections > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        within("the idle stop", connections(&setup, 0)).await;
         assert_eq!(client.tools().all().await.unwrap().len(), tools, "listed while it is stopped");
         let sum = client.call_tool("up.math.add", json!({"a": 2, "b": 3})).await.unwrap();
         assert_eq!(sum.text(), "5");
@@ -47,7 +55,7 @@ async fn replaced_upstreams_come_and_go_and_others_stay() {
     let client = setup.client(ERAS[0]).await;
     client.tools().all().await.unwrap();
     let call = tokio::spawn(client.call_tool("kept.wait", json!({})).into_future());
-    kept.gate.until_waiting(1).await;
+    within("the call", kept.gate.until_waiting(1)).await;
     setup.gateway.replace(vec![stays, upstream("new", &new.server, ERAS[1])]).await.unwrap();
     let who = client.call_tool("new.who", json!({})).await.unwrap();
     assert_eq!(who.structured.unwrap()["revision"], ERAS[1].name());
@@ -71,9 +79,70 @@ async fn sessions_are_isolated() {
     // One for each, and one for the gateway's own lists.
     assert_eq!(setup.gateway.status()[0].connections, 3);
     one.close().await;
-    while setup.gateway.status()[0].connections > 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    within("the end of its connection", connections(&setup, 2)).await;
+}
+
+/// An upstream whose configuration has changed, or that was removed and added again, lists the same
+/// tools as before, and is served again.
+#[tokio::test]
+async fn a_changed_upstream_keeps_its_tools() {
+    let fixture = Fixture::with_prompts();
+    let mut settings = upstream("up", &fixture.server, ERAS[1]);
+    settings.pins = true;
+    let setup = Setup::new(vec![settings.clone()]);
+    let client = setup.client(ERAS[0]).await;
+    let names = async || {
+        let tools = client.tools().all().await.unwrap().into_iter().map(|tool| tool.name);
+        let prompts = client.prompts().all().await.unwrap().into_iter().map(|prompt| prompt.name);
+        tools.chain(prompts).collect::<Vec<_>>()
+    };
+    let before = names().await;
+    assert!(before.contains(&"up.who".to_owned()), "{before:?}");
+    for is_removed in [false, true] {
+        if is_removed {
+            setup.gateway.replace(Vec::new()).await.unwrap();
+            assert_eq!(names().await, [""; 0]);
+        }
+        settings.fingerprint.push('x');
+        setup.gateway.replace(vec![settings.clone()]).await.unwrap();
+        assert_eq!(names().await, before);
+        client.call_tool("up.who", json!({})).await.unwrap();
     }
+}
+
+/// One that does not respond delays lists, and calls by names that nobody has, for a moment only.
+#[tokio::test]
+async fn an_upstream_that_hangs_delays_nobody() {
+    let fixture = Fixture::new();
+    let mut hangs = script("hangs", "sleep 1000");
+    hangs.connect_timeout = Duration::from_secs(1000);
+    let setup = Setup::new(vec![hangs, upstream("good", &fixture.server, ERAS[0])]);
+    let client = setup.client(ERAS[1]).await;
+    let tools = within("the list", client.tools().all()).await.unwrap();
+    assert!(tools.iter().any(|tool| tool.name == "good.who"));
+    within("the call", client.call_tool("who", json!({})).into_future()).await.unwrap();
+    let unknown = within("the call", client.call_tool("nobody", json!({})).into_future()).await;
+    assert_eq!(unknown.unwrap_err().server().unwrap().name(), Some("UNKNOWN_TOOL"));
+    setup.gateway.close().await;
+}
+
+/// Callers do not wait long for people who do not answer the questions of others.
+#[tokio::test]
+async fn unanswered_questions_do_not_hold_up_others() {
+    let asks = lists(&json!([{"name": "ask"}]), QUESTION);
+    let mut settings = script("up", &asks);
+    settings.instances = 1;
+    let setup = Setup::new(vec![settings]);
+    let client = setup.client_with(ERAS[1], Agreeable).await;
+    let first = client.call_tool("up.ask", json!({})).raw();
+    let first = first.round(serde_json::Map::new(), None).await.unwrap();
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let second = client.call_tool("up.ask", json!({})).into_future();
+    let error = within("the second call", second).await.unwrap_err();
+    let error = error.server().unwrap();
+    assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
+    assert!(error.data["retryAfterMs"].is_u64(), "{error}");
+    setup.gateway.close().await;
 }
 
 #[test]

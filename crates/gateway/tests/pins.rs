@@ -1,8 +1,11 @@
 //! Pins: changed and new definitions of tools are quarantined until somebody approves them.
 
+use std::time::Duration;
+
 use mcp_flow_client::Client;
-use mcp_flow_gateway::{Gateway, PinState, Pins};
+use mcp_flow_gateway::{ApproveError, Gateway, Isolation, PinState, Pins};
 use mcp_flow_server::{Context, Server, Tool};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 
 use crate::support::{ERAS, Setup, upstream};
@@ -45,9 +48,12 @@ async fn changed_definitions_are_quarantined_until_approved() {
         let client = setup.client(revision).await;
         // A call starts it, and lists it again.
         assert_eq!(client.call_tool("up.same", json!({})).await.unwrap().text(), "S");
-        while names(&client).await != ["up.same"] {
-            tokio::task::yield_now().await;
-        }
+        within("the list without quarantined tools", async {
+            while names(&client).await != ["up.same"] {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         for name in ["up.changed", "changed", "up.new"] {
             let refused = client.call_tool(name, json!({})).await.unwrap_err();
             let error = refused.server().unwrap();
@@ -66,13 +72,13 @@ async fn changed_definitions_are_quarantined_until_approved() {
     assert_eq!(setup.gateway.pins().find("up.new").unwrap().state, PinState::New);
 
     let client = setup.client(ERAS[1]).await;
-    setup.gateway.approve("up.changed").unwrap().unwrap();
+    setup.gateway.approve("up.changed", None).unwrap().unwrap();
     assert_eq!(client.call_tool("up.changed", json!({})).await.unwrap().text(), "after");
     // Another process approves in the file.
-    Pins::open(&file).unwrap().approve("up.new").unwrap().unwrap();
+    Pins::open(&file).unwrap().approve("up.new", None).unwrap().unwrap();
     assert_eq!(client.call_tool("up.new", json!({})).await.unwrap().text(), "N");
     assert!(setup.gateway.pins().list().iter().all(|pin| pin.state == PinState::Pinned));
-    assert_eq!(setup.gateway.approve("up.nothing").unwrap(), None);
+    assert_eq!(setup.gateway.approve("up.nothing", None).unwrap(), None);
     setup.gateway.close().await;
 }
 
@@ -117,4 +123,127 @@ fn a_damaged_file_is_an_error() {
     let file = folder.path().join("pins.json");
     std::fs::write(&file, "{").unwrap();
     assert!(Pins::open(&file).unwrap_err().to_string().contains("damaged"));
+}
+
+/// A definition that changed while nobody was connected is not called either, though its approved
+/// one is listed until the upstream has started: after a restart of the gateway, and after an idle
+/// stop.
+#[tokio::test]
+async fn the_first_call_on_a_connection_waits_for_its_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    for revision in ERAS {
+        let _ = std::fs::remove_file(&file);
+        let first = server(vec![tool("changed", "before")]);
+        let setup = pinned(&first, Pins::open(&file).unwrap());
+        assert_eq!(names(&setup.client(revision).await).await, ["up.changed"]);
+        setup.gateway.close().await;
+
+        let second = server(vec![tool("changed", "after")]);
+        for isolation in [Isolation::Shared, Isolation::Principal] {
+            let mut settings = upstream("up", &second, revision);
+            (settings.pins, settings.isolation) = (true, isolation);
+            let pins = Pins::open(&file).unwrap();
+            let setup = Setup::of(Gateway::with_pins(vec![settings], pins).unwrap());
+            let client = setup.client(revision).await;
+            let refused = client.call_tool("up.changed", json!({})).await.unwrap_err();
+            assert_eq!(refused.server().unwrap().name(), Some("QUARANTINED"), "{isolation:?}");
+            setup.gateway.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn definitions_are_compared_again_after_an_idle_stop() {
+    for revision in ERAS {
+        let up = server(vec![tool("changed", "before"), tool("same", "S")]);
+        let mut settings = upstream("up", &up, revision);
+        (settings.pins, settings.idle_timeout) = (true, Duration::from_millis(10));
+        let setup = Setup::new(vec![settings]);
+        let client = setup.client(revision).await;
+        assert_eq!(names(&client).await, ["up.changed", "up.same"]);
+        let stopped = async {
+            while setup.gateway.status()[0].connections > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        within("the idle stop", stopped).await;
+        up.remove_tool("changed");
+        up.add_tools(vec![tool("changed", "after")]).unwrap();
+        let refused = client.call_tool("up.changed", json!({})).await.unwrap_err();
+        assert_eq!(refused.server().unwrap().name(), Some("QUARANTINED"), "{revision}");
+        assert_eq!(client.call_tool("up.same", json!({})).await.unwrap().text(), "S");
+        let listed = async {
+            while names(&client).await != ["up.same"] {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("a list without the changed tool", listed).await;
+    }
+}
+
+/// Tools that come after an empty list are new, and what was never approved leaves nothing behind.
+#[tokio::test]
+async fn tools_after_an_empty_list_are_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    let listing = async |tools: Vec<Tool>| {
+        let setup = pinned(&server(tools), Pins::open(&file).unwrap());
+        let client = setup.client(ERAS[0]).await;
+        client.tools().all().await.unwrap();
+        let settled = async {
+            while setup.gateway.status()[0].connections == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("its first list", settled).await;
+        setup
+    };
+    listing(Vec::new()).await.gateway.close().await;
+    for name in ["late", "later"] {
+        let setup = listing(vec![tool(name, "L")]).await;
+        let pinned = async {
+            while setup.gateway.pins().list().iter().all(|pin| pin.tool != name) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("its list", pinned).await;
+        let pins = setup.gateway.pins().list();
+        assert_eq!(pins.len(), 1, "{pins:?}");
+        assert_eq!((&*pins[0].tool, pins[0].state), (name, PinState::New));
+        setup.gateway.close().await;
+    }
+}
+
+/// Only the definition that a person saw is approved.
+#[tokio::test]
+async fn an_approval_is_bound_to_what_was_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    let mut shown = None;
+    for description in ["first", "second", "third"] {
+        let setup = pinned(&server(vec![tool("tool", description)]), Pins::open(&file).unwrap());
+        let client = setup.client(ERAS[0]).await;
+        let outcome = client.call_tool("up.tool", json!({})).await;
+        assert_eq!(outcome.is_ok(), description == "first");
+        if description != "first" {
+            let pins = setup.gateway.pins();
+            within("the changed definition", async {
+                while pins.find("up.tool").unwrap().quarantined == shown {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        }
+        let pin = setup.gateway.pins().find("up.tool").unwrap();
+        if let Some(shown) = &shown {
+            let refused = setup.gateway.approve("up.tool", Some(shown)).unwrap_err();
+            assert!(matches!(refused, ApproveError::Changed(_)), "{refused}");
+            assert_eq!(setup.gateway.pins().find("up.tool").unwrap().state, PinState::Changed);
+            setup.gateway.approve("up.tool", pin.quarantined.as_deref()).unwrap().unwrap();
+            assert_eq!(client.call_tool("up.tool", json!({})).await.unwrap().text(), "third");
+        }
+        shown = pin.quarantined;
+        setup.gateway.close().await;
+    }
 }

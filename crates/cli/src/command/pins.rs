@@ -6,11 +6,12 @@ use clap::Subcommand;
 use mcp_flow_gateway::Pins as PinFile;
 use serde_json::{Value, json};
 
+use crate::client::connect;
 use crate::client::prompter::{Prompter, Resumption};
 use crate::client::session_source::{SessionSource, SessionSourceOptions};
 use crate::exit::{Exit, Failure};
 use crate::server::gateway::pins_path;
-use crate::terminal::ask::UserInput;
+use crate::terminal::ask::{Reply, UserInput};
 use crate::terminal::output::{self, Format, sanitize, table};
 use crate::terminal::progress::ProgressDisplay;
 
@@ -40,7 +41,10 @@ enum Action {
         /// Tool, as NAME.tool
         name: String,
     },
-    /// Approve a tool's definition, and show what has changed
+    /// Show what has changed in a tool's definition, and approve it
+    ///
+    /// On a terminal it asks before it approves. Only the definition that was shown is approved: one
+    /// that changes meanwhile is not.
     Approve {
         /// Tools, as NAME.tool
         #[arg(required = true)]
@@ -51,21 +55,17 @@ enum Action {
 impl Pins {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.source.url().is_none() {
-            let result = self.act_on_file()?;
-            return self.print(&result);
+            return connect::block_on(self.act_on_file());
         }
         let prompter =
             Prompter::new(UserInput::default(), ProgressDisplay::new(), Resumption::Unknown);
         let open = async |options: &SessionSourceOptions| options.open_or_server(&prompter).await;
-        let work = async |source: &SessionSource| {
-            let result = self.act_on_server(source).await?;
-            self.print(&result)
-        };
+        let work = async |source: &SessionSource| self.act_on_server(source).await;
         self.source.run(open, "interrupted", work)
     }
 
     /// Works on the file next to the store.
-    fn act_on_file(&self) -> anyhow::Result<Value> {
+    async fn act_on_file(&self) -> anyhow::Result<ExitCode> {
         let path = pins_path(self.source.store()).ok_or_else(|| {
             Failure::new(Exit::Usage, "a store in memory has no pins; name the server with --url")
         })?;
@@ -75,33 +75,77 @@ impl Pins {
             let message = format!("no tool {name} in {}; see `mcp-flow pins list`", path.display());
             Failure::new(Exit::Usage, message)
         };
+        let find = |name: &String| -> anyhow::Result<_> {
+            Ok(pins.find(name).ok_or_else(|| unknown(name))?)
+        };
         let found = match &self.action {
             Action::List => pins.list(),
-            Action::Show { name } => vec![pins.find(name).ok_or_else(|| unknown(name))?],
-            Action::Approve { names } => {
-                let approve = |name: &String| -> anyhow::Result<_> {
-                    Ok(pins.approve(name)?.ok_or_else(|| unknown(name))?)
-                };
-                names.iter().map(approve).collect::<anyhow::Result<_>>()?
-            }
+            Action::Show { name } => vec![find(name)?],
+            Action::Approve { names } => names.iter().map(find).collect::<Result<_, _>>()?,
         };
-        Ok(json!({"pins": found}))
+        let shown = json!({"pins": found});
+        self.print(&shown)?;
+        let Action::Approve { names } = &self.action else { return Ok(ExitCode::SUCCESS) };
+        if !self.confirm(&shown).await? {
+            return self.say("not approved");
+        }
+        for (name, pin) in names.iter().zip(&found).filter(|(_, pin)| pin.quarantined.is_some()) {
+            pins.approve(name, pin.quarantined.as_deref())?;
+            self.say(&format!("approved {}", sanitize(name)))?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
-    async fn act_on_server(&self, source: &SessionSource) -> anyhow::Result<Value> {
-        match &self.action {
-            Action::List => source.request("admin/pins", json!({})).await,
-            Action::Show { name } => source.request("admin/pins", json!({"name": name})).await,
-            Action::Approve { names } => {
-                let mut approved = Vec::new();
-                for name in names {
-                    let params = json!({"name": name});
-                    let mut result = source.request("admin/approvePin", params).await?;
-                    approved.push(result["approved"].take());
-                }
-                Ok(json!({"pins": approved}))
+    async fn act_on_server(&self, source: &SessionSource) -> anyhow::Result<ExitCode> {
+        let names = match &self.action {
+            Action::List => {
+                let listed = source.request("admin/pins", json!({})).await?;
+                return self.print(&listed);
             }
+            Action::Show { name } => std::slice::from_ref(name),
+            Action::Approve { names } => names,
+        };
+        let mut found = Vec::new();
+        for name in names {
+            let mut pins = source.request("admin/pins", json!({"name": name})).await?;
+            found.push(pins["pins"][0].take());
         }
+        let shown = json!({"pins": found});
+        self.print(&shown)?;
+        if !matches!(self.action, Action::Approve { .. }) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.confirm(&shown).await? {
+            return self.say("not approved");
+        }
+        let found = shown["pins"].as_array().into_iter().flatten();
+        for (name, pin) in names.iter().zip(found).filter(|(_, pin)| pin["quarantined"].is_string())
+        {
+            let params = json!({"name": name, "quarantined": pin["quarantined"]});
+            source.request("admin/approvePin", params).await?;
+            self.say(&format!("approved {}", sanitize(name)))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Asks whether to approve what was shown. Without a terminal, to have called the command is to
+    /// approve.
+    async fn confirm(&self, shown: &Value) -> anyhow::Result<bool> {
+        let mut pins = shown["pins"].as_array().into_iter().flatten();
+        let is_needed = pins.any(|pin| pin["quarantined"].is_string());
+        if !is_needed || self.source.format == Format::Json || !UserInput::is_interactive() {
+            return Ok(true);
+        }
+        let reply = UserInput::default().confirm("Approve this?").await?;
+        Ok(reply == Reply::Answer(true.into()))
+    }
+
+    /// Prints a line for people.
+    fn say(&self, line: &str) -> anyhow::Result<ExitCode> {
+        if self.source.format != Format::Json {
+            output::print(line)?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     fn print(&self, result: &Value) -> anyhow::Result<ExitCode> {
@@ -122,7 +166,7 @@ impl Pins {
                 table::write(&["tool", "state", "sha-256"], &rows, self.source.format)
             }
             Action::Show { .. } => pins.iter().map(show).collect::<Vec<_>>().join("\n"),
-            Action::Approve { .. } => pins.iter().map(approved).collect::<Vec<_>>().join("\n"),
+            Action::Approve { .. } => pins.iter().map(change).collect::<Vec<_>>().join("\n"),
         };
         output::print(&text)?;
         Ok(ExitCode::SUCCESS)
@@ -153,12 +197,12 @@ fn show(pin: &Value) -> String {
     lines.join("\n")
 }
 
-fn approved(pin: &Value) -> String {
+fn change(pin: &Value) -> String {
     let name = name(pin);
     let first = match text(pin, "state").as_str() {
         "pinned" => return format!("{name} is approved already"),
-        "new" => format!("approved {name}, which is new:"),
-        _ => format!("approved {name}, which has changed:"),
+        "new" => format!("{name} is new:"),
+        _ => format!("{name} has changed:"),
     };
     std::iter::once(first).chain(difference(pin)).collect::<Vec<_>>().join("\n")
 }

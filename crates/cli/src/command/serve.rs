@@ -213,7 +213,7 @@ impl Serve {
             offer.limits(file.limits.limits(drain, is_public), false)
         };
         let gateway_file = offer.gateway.clone();
-        let gateway = gateway::open(&offer, &file)?;
+        let gateway = gateway::open(&offer, &file, self.config.is_some())?;
         let offered = offer.server(limits(&offer, &file), Exposure::Network, gateway.as_ref())?;
         let is_admin = self.admins(&file, permissions.as_ref());
         let admin = Admin::new(is_admin.clone());
@@ -466,7 +466,7 @@ pub(crate) fn check_exposure(file: &File) -> anyhow::Result<()> {
 
 /// The console, which tells browsers by which certificate they know the server; in a debug build
 /// from a folder, if that is named, so that it can be worked on.
-fn console(tls: Option<Arc<Tls>>) -> Console {
+pub(crate) fn console(tls: Option<Arc<Tls>>) -> Console {
     let console = Console::default().connect(move || match &tls {
         Some(tls) => {
             // Browsers accept a hash for self-signed certificates only.

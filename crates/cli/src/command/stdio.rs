@@ -62,7 +62,7 @@ impl Stdio {
             eprintln!("{TERMINAL_HELP}");
         }
         let gateway = match self.profile {
-            Profile::Standard => gateway::open(&self.offer, &file)?,
+            Profile::Standard => gateway::open(&self.offer, &file, false)?,
             Profile::Workflowlookup => None,
         };
         let (server, workflows, tools) = match self.builder(&file, gateway.as_ref()) {

@@ -20,11 +20,16 @@ use crate::exit::{Exit, Failure};
 use crate::server::offer::OfferOptions;
 use crate::server::store::{DEFAULT, StoreUrl};
 
-/// Opens the gateway; `None` if no server is to be served. Pins are kept next to the store.
-pub(crate) fn open(offer: &OfferOptions, file: &File) -> anyhow::Result<Option<Gateway>> {
+/// Opens the gateway; `None` if no server is to be served, unless some may be added by a reload. Pins
+/// are kept next to the store.
+pub(crate) fn open(
+    offer: &OfferOptions,
+    file: &File,
+    is_reloaded: bool,
+) -> anyhow::Result<Option<Gateway>> {
     let path = offer.gateway.as_deref();
     let upstreams = settings(path, file)?;
-    if upstreams.is_empty() && path.is_none() {
+    if upstreams.is_empty() && path.is_none() && !is_reloaded {
         return Ok(None);
     }
     let pins = match pins_path(offer.store()) {

@@ -66,15 +66,10 @@ impl Reloader {
         &self,
         (upstreams, search_above): (Vec<UpstreamSettings>, usize),
     ) -> anyhow::Result<()> {
-        match &self.gateway {
-            Some(gateway) => {
-                gateway.replace(upstreams).await?;
-                gateway.search_above(search_above);
-            }
-            None if upstreams.is_empty() => {}
-            None => {
-                tracing::warn!("servers to serve were added; restart the server to serve them");
-            }
+        // Without a file there is nothing to replace.
+        if let Some(gateway) = &self.gateway {
+            gateway.replace(upstreams).await?;
+            gateway.search_above(search_above);
         }
         Ok(())
     }
