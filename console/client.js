@@ -439,7 +439,7 @@ export class Client extends EventTarget {
 /** @typedef {{prompt: any, end: Error | null}} OpenSession The newest prompt, and why there are no more. */
 
 /**
- * Whether a prompt asks the same question: after a rejection the server repeats it with the same
+ * Returns whether a prompt asks the same question: after a rejection the server repeats it with the same
  * turn.
  *
  * @param {any} newest

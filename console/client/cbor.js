@@ -277,5 +277,5 @@ const [FALSE, TRUE, NULL, UNDEFINED, HALF, FLOAT, DOUBLE, BREAK] = [0xf4, 0xf5, 
 /** Stands for a count that is left open. */
 const OPEN = 31;
 
-/** How many lists and maps may be in each other. */
+/** Deepest nesting of lists and maps. */
 const DEEPEST = 128;

@@ -282,7 +282,7 @@ function readJson(said) {
   }
 }
 
-/** How far objects within objects have fields of their own; beyond, they are written as JSON. */
+/** Depth up to which objects within objects have fields of their own; beyond, they are written as JSON. */
 const DEEPEST = 3;
 
 /** Follows references within a schema. @param {any} schema @param {any} root @returns {any} */

@@ -25,7 +25,7 @@ export function duration(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** How long ago something was. @param {number} at @param {number} [now] */
+/** Formats the time since something. @param {number} at @param {number} [now] */
 export function ago(at, now = Date.now()) {
   const ms = now - at;
   return ms < 5000 ? "now" : ms < 60_000 ? `${Math.floor(ms / 1000)} s ago` : `${duration(ms)} ago`;

@@ -210,8 +210,8 @@ function fillIn(app, template) {
 const VARIABLES = /\{([+#./;?&]?)([\w,*]+)\}/g;
 const namesOf = (/** @type {string} */ list) => list.replaceAll("*", "").split(",");
 
-/** How many entries are shown; searching finds the rest. */
+/** Number of entries shown; searching finds the rest. */
 const MOST = 500;
 
-/** What is larger is not shown in the page. */
+/** Largest resource that is shown in the page. */
 const LARGE = 1024 * 1024;

@@ -83,7 +83,7 @@ export function runTrack(app, workflow, id, shown) {
     const left = isOver ? [] : workflow.steps.filter((/** @type {any} */ step) => !doneIds.has(step.id) && !covers(step, run.step?.id) && ![...doneIds].some((one) => covers(step, one)));
     return [...past, ...now, ...left.map((/** @type {any} */ step, /** @type {number} */ place) => item(done.length + now.length + place + 1, "open", step.title ?? step.id, [step.requireConfirmation === true && "needs confirmation"]))];
   };
-  /** What is to be done now. @param {any} run @param {number} number */
+  /** Items of the current step or question. @param {any} run @param {number} number */
   const current = (run, number) => {
     if (run.step) {
       const wrong = [...(run.issues ?? []), ...(run.suggestions ?? [])];
@@ -95,7 +95,7 @@ export function runTrack(app, workflow, id, shown) {
     const question = h("div", { class: "card" }, markdown(run.question), h("div", { class: "actions" }, button("Approve", () => say(true), { class: "button primary" }), button("Reject and redo", () => say(false))));
     return [item(number, "next", "Confirmation required", ["needs confirmation"], question)];
   };
-  /** Does something to the run, and shows what came of it. @param {() => Promise<unknown>} work */
+  /** Changes the run, and shows the result. @param {() => Promise<unknown>} work */
   const act = async (work) => {
     isActing = true;
     try {
@@ -116,14 +116,14 @@ export function runTrack(app, workflow, id, shown) {
     downloads.save(`${workflow.id}-${short(id)}.md`, new Blob([told.content[0].text], { type: "text/markdown" }));
   };
   const cancel = () => act(() => app.client.request("interaction.cancel", { sessionId: id, reason: "cancelled in the console" }));
-  // What this page does itself is shown when it is done; shown twice, what was typed between is lost.
+  // Changes by this page are shown when they are done: shown twice, input in between would be lost.
   const follow = whenRunsChange(app, () => isActing || load().catch(() => {}), id);
   app.sessions.addEventListener("change", follow, { signal: shown });
   load().catch((error) => fill(status, problem(error)));
   return h("section", { class: "run", "aria-label": "Run" }, h("div", { class: "run-head" }, h("div", { class: "chips" }, h("h3", null, `Run ${short(id)}`), chip), actions), status, track);
 }
 
-/** What a step is answered by. @param {any} step @param {(given: object) => Promise<void>} give */
+/** Form that answers a step. @param {any} step @param {(given: object) => Promise<void>} give */
 function stepForm(step, give) {
   const [output, context] = [unique("output"), unique("context")];
   const text = h("textarea", { id: output, rows: 4, required: true });
@@ -165,13 +165,13 @@ export function item(number, state, title, chips, ...body) {
   return h("li", { class: "step", "data-state": state }, mark, h("div", { class: "step-body" }, h("h3", null, title, ...shown), ...body));
 }
 
-/** Whether a step is this one, or a loop with it. @param {any} step @param {string | undefined} id */
+/** Returns whether a step is this one, or a loop with it. @param {any} step @param {string | undefined} id */
 function covers(step, id) {
   if (step.id === id || step.body === id) return true;
   return Array.isArray(step.body) && step.body.some((/** @type {any} */ one) => one.id === id);
 }
 
-/** Where a run stands, in words, and as a phase. @param {string} state @param {string} status @returns {[string, string]} */
+/** Status of a run, in words, and as a phase. @param {string} state @param {string} status @returns {[string, string]} */
 function standing(state, status) {
   if (state === "completed" || status === "complete") return ["complete", "finished"];
   if (state === "cancelled" || status === "cancelled") return ["cancelled", "finished"];

@@ -97,7 +97,7 @@ function upstreamFilter(upstreams, chosen, onchoose) {
   return select;
 }
 
-/** Whether an exchange went to an upstream: by the name of its tool or prompt, or the error. @param {any} item @param {string} upstream */
+/** Returns whether an exchange went to an upstream: by the name of its tool or prompt, or the error. @param {any} item @param {string} upstream */
 export function isAbout(item, upstream) {
   const prefix = `${upstream.replace(/[^A-Za-z0-9_-]/g, "_")}.`;
   const params = parsed(item.params);
@@ -105,7 +105,7 @@ export function isAbout(item, upstream) {
   return item.error?.data?.server === upstream || names.some((name) => name.startsWith(prefix));
 }
 
-/** What an exchange is about: the tool, the prompt, the address, the session. @param {any} item */
+/** Subject of an exchange: the tool, the prompt, the address, the session. @param {any} item */
 export function subject(item) {
   try {
     const params = JSON.parse(item.params);

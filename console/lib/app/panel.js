@@ -22,7 +22,7 @@ const MOST = { page: 8 * 1024 * 1024, height: 2000, entries: 100 };
  * @property {Promise<any>} result
  */
 
-/** Whether a resource is an app. @param {any} one */
+/** Returns whether a resource is an app. @param {any} one */
 export function isApp(one) {
   return String(one?.uri ?? "").startsWith("ui://") && String(one?.mimeType ?? "").replaceAll(" ", "").toLowerCase() === APP_TYPE;
 }
@@ -239,7 +239,7 @@ async function readAll(stream) {
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
-/** What the app is told of its surroundings. @param {HTMLElement} element @param {Call} [call] */
+/** Context that the app gets: theme, styles and size. @param {HTMLElement} element @param {Call} [call] */
 function context(element, call) {
   const style = getComputedStyle(document.documentElement);
   const own = (/** @type {string} */ name) => style.getPropertyValue(name).trim();

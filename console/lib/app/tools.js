@@ -1,7 +1,7 @@
 // @ts-check
-// Which tools an app may call.
+// Tools that an app may call.
 
-/** Whether a tool is for these callers; it is unless it says otherwise. @param {any} tool @param {"app" | "model"} callers */
+/** Returns whether a tool is visible to these callers, which is the default. @param {any} tool @param {"app" | "model"} callers */
 export function isVisibleTo(tool, callers) {
   const visibility = tool?._meta?.ui?.visibility;
   return !Array.isArray(visibility) || visibility.includes(callers);
