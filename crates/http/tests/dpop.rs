@@ -15,8 +15,9 @@ use serde_json::json;
 
 const BASE: &str = "https://flow.example/tools";
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+/// The current time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 /// A server behind a proxy, its issuer, and the key of a client.
@@ -55,7 +56,7 @@ impl Setting {
     fn token(&self, is_bound: bool) -> String {
         let mut claims = json!({
             "iss": "https://login.example", "aud": format!("{BASE}/mcp"), "sub": "ada",
-            "exp": now() + 60,
+            "exp": now().as_secs() + 60,
         });
         if is_bound {
             claims["cnf"] = json!({"jkt": self.client.thumbprint()});
@@ -126,7 +127,7 @@ async fn challenges_name_the_error_of_a_proof() {
     assert_eq!(shown["dpop_signing_alg_values_supported"][0], "ES256");
 }
 
-/// Where nonces are required, the first response names one. A WebSocket is opened with a proof for
+/// Required nonces are named by the first response. A WebSocket is opened with a proof for
 /// its handshake.
 #[tokio::test]
 async fn nonces_are_named_and_websockets_need_a_proof() {

@@ -55,14 +55,19 @@ impl Default for DpopSettings {
 }
 
 /// Verifies proofs, and remembers those it has accepted.
+///
+/// A process knows nothing of proofs that another one accepted before it. One that is older than this
+/// verifier therefore has to contain a nonce, even if nonces are not required.
 pub(crate) struct ProofVerifier {
     replays: Mutex<ReplayCache>,
     nonces: NonceIssuer,
+    /// Time since 1970 from which accepted proofs are remembered.
+    started: Duration,
 }
 
 impl ProofVerifier {
     pub(crate) fn new() -> Self {
-        Self { replays: Mutex::default(), nonces: NonceIssuer::new() }
+        Self { replays: Mutex::default(), nonces: NonceIssuer::new(), started: since_1970() }
     }
 
     /// Returns the nonce that proofs must contain now.
@@ -84,8 +89,9 @@ impl ProofVerifier {
         }
         let (algorithm, key) = read_header(settings, proof, request.thumbprint)?;
         let claims = verify_signature(proof, algorithm, &key)?;
-        check_claims(settings, &claims, request)?;
-        let next = self.check_nonce(settings, &claims)?;
+        let issued = check_claims(settings, &claims, request)?;
+        let needs_nonce = settings.requires_nonce || issued < self.started.as_secs_f64();
+        let next = if needs_nonce { self.check_nonce(&claims)? } else { None };
         let id = claims.get("jti").and_then(Value::as_str);
         let id = id.filter(|id| (1..=MAX_ID).contains(&id.len()));
         let id = id.ok_or(ProofRejected::Malformed("it has no usable jti"))?;
@@ -93,14 +99,7 @@ impl ProofVerifier {
         Ok(next)
     }
 
-    fn check_nonce(
-        &self,
-        settings: &DpopSettings,
-        claims: &Claims,
-    ) -> Result<Option<String>, ProofRejected> {
-        if !settings.requires_nonce {
-            return Ok(None);
-        }
+    fn check_nonce(&self, claims: &Claims) -> Result<Option<String>, ProofRejected> {
         let now = since_1970();
         let nonce = claims.get("nonce").and_then(Value::as_str).unwrap_or_default();
         match self.nonces.is_current(nonce, now) {
@@ -161,12 +160,13 @@ fn verify_signature(proof: &str, algorithm: Algorithm, key: &Jwk) -> Result<Clai
     Ok(decoded.map_err(|_| ProofRejected::Signature)?.claims)
 }
 
-/// Checks method, URL, token and time.
+/// Checks method, URL, token and time. Returns the time since 1970 at which the proof was issued, in
+/// seconds.
 fn check_claims(
     settings: &DpopSettings,
     claims: &Claims,
     request: &ProofContext<'_>,
-) -> Result<(), ProofRejected> {
+) -> Result<f64, ProofRejected> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("htm") != request.method {
         return Err(ProofRejected::Method);
@@ -183,7 +183,7 @@ fn check_claims(
     let age = since_1970().as_secs_f64() - issued;
     // Clocks differ, and `iat` may be in whole seconds.
     match age > -FUTURE.as_secs_f64() && age < settings.max_age.as_secs_f64() + 1.0 {
-        true => Ok(()),
+        true => Ok(issued),
         false => Err(ProofRejected::Time),
     }
 }

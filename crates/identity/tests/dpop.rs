@@ -1,6 +1,6 @@
 //! Proofs of possession (DPoP): what is accepted, and every attack on it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{issuer, keys_file};
 use mcp_flow_identity::{DpopSettings, KeySource, TokenVerifier, VerifierSettings};
@@ -13,7 +13,12 @@ use serde_json::{Value, json};
 const URL: &str = "https://flow.example/tools/mcp";
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    moment().as_secs()
+}
+
+/// The current time since 1970.
+fn moment() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 /// Issuer, client key, and the policy of a server.
@@ -26,8 +31,11 @@ struct Setting {
 
 impl Setting {
     fn new(dpop: DpopSettings) -> Self {
+        Self::of(dpop, Signer::ed25519("one"), Signer::p256("client"))
+    }
+
+    fn of(dpop: DpopSettings, signer: Signer, client: Signer) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (signer, client) = (Signer::ed25519("one"), Signer::p256("client"));
         let issuers = vec![issuer(KeySource::File(keys_file(folder.path(), &[&signer])))];
         let settings = VerifierSettings { issuers, dpop, ..VerifierSettings::default() };
         let verifier = std::sync::Arc::new(TokenVerifier::new(settings).unwrap());
@@ -54,7 +62,7 @@ impl Setting {
 
     /// Signs a proof of the client after a change to its header and claims.
     fn proof(&self, token: &str, change: impl FnOnce(&mut Value, &mut Value)) -> String {
-        let (mut header, mut claims) = self.client.proof("POST", URL, token, now());
+        let (mut header, mut claims) = self.client.proof("POST", URL, token, moment());
         change(&mut header, &mut claims);
         self.client.sign_with(&header, &claims)
     }
@@ -93,11 +101,33 @@ async fn bound_tokens_are_accepted_with_their_proof() {
     }
     let proof = setting.proof(&token, |_, claims| {
         claims["htu"] = json!("HTTPS://FLOW.example:443/tools/mcp?a=b");
-        claims["iat"] = json!(now() - 100);
+        claims["iat"] = json!(now() + 20);
     });
     assert_eq!(setting.send(&format!("dpop {token}"), &proof).await, Ok(None));
     let plain = setting.token(&json!(null));
     assert_eq!(setting.send(&format!("Bearer {plain}"), "").await, Ok(None));
+}
+
+/// A proof that is older than the process may have been used before it: it needs a nonce of this one,
+/// and is then as good as any other.
+#[tokio::test]
+async fn proofs_from_before_the_start_need_a_nonce() {
+    let before = Setting::new(DpopSettings::default());
+    let token = before.bound_token();
+    let authorization = format!("DPoP {token}");
+    let captured = before.proof(&token, |_, _| ());
+    assert_eq!(before.send(&authorization, &captured).await, Ok(None));
+    // The process is killed, and another takes its place.
+    let (issuer, client) = (before.issuer, before.client);
+    let after = Setting::of(DpopSettings::default(), issuer, client);
+    let rejected = after.send(&authorization, &captured).await;
+    let Err(ProofRejected::Nonce(nonce)) = rejected else { panic!("{rejected:?}") };
+    let slow = after.proof(&token, |_, claims| {
+        claims["iat"] = json!(now() - 100);
+        claims["nonce"] = json!(nonce);
+    });
+    assert_eq!(after.send(&authorization, &slow).await, Ok(None));
+    assert_eq!(after.send(&authorization, &slow).await, Err(ProofRejected::Replayed));
 }
 
 /// Every attack on a proof is rejected, with its name.
@@ -197,7 +227,7 @@ async fn forged_and_replayed_proofs_are_rejected() {
         assert_eq!(setting.send(&authorization, &proof).await, Err(expected), "{what}");
     }
     let good = setting.proof(&token, |_, _| ());
-    let (header, claims) = setting.client.proof("POST", URL, &token, now());
+    let (header, claims) = setting.client.proof("POST", URL, &token, moment());
     let mut symmetric = header.clone();
     symmetric["alg"] = json!("none");
     let (start, signature) = good.rsplit_once('.').unwrap();
@@ -246,7 +276,7 @@ async fn bound_tokens_cannot_be_downgraded() {
     }
 }
 
-/// Where nonces are required, a proof without a current one is told which to use.
+/// Required nonces are issued: a proof without a current one is told which to use.
 #[tokio::test]
 async fn required_nonces_are_issued_and_checked() {
     let dpop = DpopSettings { requires_nonce: true, ..DpopSettings::default() };
@@ -264,7 +294,7 @@ async fn required_nonces_are_issued_and_checked() {
     assert!(setting.policy.proof_nonce().is_some());
 }
 
-/// Where binding is required, other tokens are rejected, and those in use are revoked.
+/// Required binding rejects other tokens, and revokes those in use.
 #[tokio::test]
 async fn binding_can_be_required() {
     let folder = tempfile::tempdir().unwrap();

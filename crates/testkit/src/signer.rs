@@ -1,5 +1,7 @@
 //! Signed tokens, valid and forged, for tests of authentication.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
@@ -96,9 +98,9 @@ impl Signer {
         URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()))
     }
 
-    /// Returns header and claims of a DPoP proof (RFC 9449) for a request at this time, to be signed
-    /// by [`sign_with`](Self::sign_with).
-    pub fn proof(&self, method: &str, url: &str, token: &str, time: u64) -> (Value, Value) {
+    /// Returns header and claims of a DPoP proof (RFC 9449) for a request at this time since 1970, to
+    /// be signed by [`sign_with`](Self::sign_with).
+    pub fn proof(&self, method: &str, url: &str, token: &str, time: Duration) -> (Value, Value) {
         let algorithm = match self.key {
             Key::Ed(_) => "EdDSA",
             Key::P256(_) => "ES256",
@@ -107,7 +109,7 @@ impl Signer {
         let mut unique = [0; 16];
         SystemRandom::new().fill(&mut unique).unwrap();
         let claims = json!({
-            "htm": method, "htu": url, "iat": time, "jti": URL_SAFE_NO_PAD.encode(unique),
+            "htm": method, "htu": url, "iat": time.as_secs_f64(), "jti": URL_SAFE_NO_PAD.encode(unique),
             "ath": URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes())),
         });
         (header, claims)

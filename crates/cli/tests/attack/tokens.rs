@@ -76,8 +76,10 @@ async fn bound_tokens_need_a_proof_on_every_transport() {
     bound["cnf"] = json!({"jkt": client.thumbprint()});
     let token = signer.sign(&bound);
     let base = format!("http://localhost:{}", target.address.port());
-    let proof = |method: &str, url: &str, time: u64| {
-        let (header, claims) = client.proof(method, url, &token, time);
+    let proof = |method: &str, url: &str, ahead: f64| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let (header, mut claims) = client.proof(method, url, &token, now);
+        claims["iat"] = json!(now.as_secs_f64() + ahead);
         client.sign_with(&header, &claims)
     };
     for (door, request, let_in) in protected_endpoints() {
@@ -91,17 +93,17 @@ async fn bound_tokens_need_a_proof_on_every_transport() {
             let request = request.header("authorization", &authorization).header("dpop", proof);
             request.send(target.address).await.status
         };
-        let good = proof(method, &url, now());
+        let good = proof(method, &url, 0.0);
         let dpop = || format!("DPoP {token}");
         for (name, authorization, proof, status) in [
             ("a good proof", dpop(), good.clone(), let_in),
             ("replayed", dpop(), good.clone(), 401),
-            ("another method", dpop(), proof("PATCH", &url, now()), 401),
-            ("another URL", dpop(), proof(method, &format!("{base}/else"), now()), 401),
-            ("from the future", dpop(), proof(method, &url, now() + 3600), 401),
-            ("from the past", dpop(), proof(method, &url, now() - 3600), 401),
+            ("another method", dpop(), proof("PATCH", &url, 0.0), 401),
+            ("another URL", dpop(), proof(method, &format!("{base}/else"), 0.0), 401),
+            ("from the future", dpop(), proof(method, &url, 3600.0), 401),
+            ("from the past", dpop(), proof(method, &url, -3600.0), 401),
             ("no proof", dpop(), String::new(), 401),
-            ("as a bearer token", format!("Bearer {token}"), proof(method, &url, now()), 401),
+            ("as a bearer token", format!("Bearer {token}"), proof(method, &url, 0.0), 401),
         ] {
             let received = send(authorization, &proof).await;
             report.compare(format!("{name}, {door}"), received, status);
@@ -114,13 +116,13 @@ async fn bound_tokens_need_a_proof_on_every_transport() {
         settings.headers.insert("dpop", proof.parse().unwrap());
         client::connect(url(&target), settings).await.is_ok()
     };
-    let good = proof("CONNECT", url(&target), now());
+    let good = proof("CONNECT", url(&target), 0.0);
     for (name, scheme, proof, is_accepted) in [
         ("a good proof", "DPoP", good.clone(), true),
         ("replayed", "DPoP", good, false),
-        ("another method", "DPoP", proof("GET", url(&target), now()), false),
-        ("another URL", "DPoP", proof("CONNECT", &format!("{base}/mcp"), now()), false),
-        ("as a bearer token", "Bearer", proof("CONNECT", url(&target), now()), false),
+        ("another method", "DPoP", proof("GET", url(&target), 0.0), false),
+        ("another URL", "DPoP", proof("CONNECT", &format!("{base}/mcp"), 0.0), false),
+        ("as a bearer token", "Bearer", proof("CONNECT", url(&target), 0.0), false),
     ] {
         let accepted = connect(scheme, &proof).await;
         report.compare(format!("{name}, WebTransport"), accepted, is_accepted);
