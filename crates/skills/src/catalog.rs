@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use mcp_flow_proto::model::{Description, ResourceDefinition};
 use mcp_flow_workflow::{Library, Workflow};
+use parking_lot::{Mutex, RwLock};
 
 use crate::directory::{self, BadDirectory};
 use crate::skill::{Skill, SkillError, SkillFile};
@@ -107,14 +108,14 @@ impl Catalog {
         if is_same(&self.sources.workflow_list(), &current.workflows) {
             return current;
         }
-        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        let _update = self.update.lock();
         let stored = self.current().stored.clone();
         self.replace(Snapshot::build(stored, self.sources.workflow_list()))
     }
 
     /// Reads the directories again, and returns what was there before and what is there now.
     pub(crate) fn reload(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
-        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        let _update = self.update.lock();
         let before = self.current();
         let now = self.replace(Snapshot::read(&self.sources));
         (before, now)
@@ -125,12 +126,12 @@ impl Catalog {
     }
 
     fn current(&self) -> Arc<Snapshot> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 
     fn replace(&self, snapshot: Snapshot) -> Arc<Snapshot> {
         let snapshot = Arc::new(snapshot);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot.clone();
+        *self.current.write() = snapshot.clone();
         snapshot
     }
 }

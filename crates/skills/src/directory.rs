@@ -19,23 +19,24 @@ use crate::{MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, SKILL_FILE};
 
 /// The skills of a directory, and those that are left out.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct DirectorySkills {
     pub(crate) skills: Vec<Skill>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// Reads all skills in a directory: each subdirectory with a `SKILL.md`, at any depth. Blocks for
 /// as long as the file system does.
-pub(crate) fn read(root: &Path) -> Result<Found, BadDirectory> {
+pub(crate) fn read(root: &Path) -> Result<DirectorySkills, BadDirectory> {
     let bad = |source| BadDirectory { path: root.to_owned(), source };
     let directory = Dir::open_ambient_dir(root, ambient_authority()).map_err(bad)?;
     directory.entries().map_err(bad)?;
-    let mut walk = Walk { root, found: Found::default(), names: MAX_NAMES, bytes: MAX_TOTAL_BYTES };
+    let found = DirectorySkills::default();
+    let mut reader = DirectoryReader { root, found, names: MAX_NAMES, bytes: MAX_TOTAL_BYTES };
     if directory.symlink_metadata(SKILL_FILE).is_ok() {
-        walk.leave_out("", SkillError::IsSkill);
+        reader.leave_out("", SkillError::IsSkill);
     }
-    walk.prefix(&directory, "", 0);
-    Ok(walk.found)
+    reader.prefix(&directory, "", 0);
+    Ok(reader.found)
 }
 
 /// A directory of skills that cannot be read at all.
@@ -48,16 +49,17 @@ pub struct BadDirectory {
     pub source: io::Error,
 }
 
-struct Walk<'a> {
+/// Reads the skills of a directory, within limits on all of them.
+struct DirectoryReader<'a> {
     root: &'a Path,
-    found: Found,
+    found: DirectorySkills,
     /// Names outside skills that may still be looked at.
     names: usize,
     /// Bytes that may still be held.
     bytes: u64,
 }
 
-impl Walk<'_> {
+impl DirectoryReader<'_> {
     /// Searches a directory that is not itself a skill.
     fn prefix(&mut self, directory: &Dir, path: &str, depth: usize) {
         let names = match names(directory, self.names) {

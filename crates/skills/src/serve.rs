@@ -11,11 +11,12 @@ use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::resource::{Access, ReadError, ResourcePage, ResourceProvider, WatchGuard};
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Bulk, Context, Outcome, Reply, Server, ServerBuilder};
+use mcp_flow_workflow::document::FolderWatcher;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::{Catalog, Node, Skills, Snapshot, claims};
 use crate::skill::Skill;
-use crate::watch::{Watching, announce};
+use crate::watch::{announce, watch};
 use crate::{DIRECTORY_READ, EXTENSION, SKILLS_GET, SKILLS_LIST};
 
 /// Extends [`ServerBuilder`] by skills.
@@ -70,7 +71,7 @@ impl ServeSkills for ServerBuilder {
 struct Served {
     catalog: Arc<Catalog>,
     /// Started with the first request for skills; `None` if that failed.
-    watching: OnceLock<Option<Watching>>,
+    watching: OnceLock<Option<FolderWatcher>>,
 }
 
 impl Served {
@@ -96,8 +97,7 @@ impl Served {
             return;
         }
         self.watching.get_or_init(|| {
-            let reload = Arc::downgrade(&self.catalog);
-            let started = Watching::start(&self.catalog, reload, server.downgrade());
+            let started = watch(&self.catalog, server);
             if let Err(error) = &started {
                 tracing::warn!(error, "changes of skills will not be noticed until the next start");
             }

@@ -8,7 +8,9 @@ mod index;
 mod watch;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::bundled;
 use crate::folder::{FoundFile, find_file, find_files};
@@ -110,7 +112,7 @@ impl Library {
     ) -> Result<Self, UnreadableDirectory> {
         let mut library = Self::bundled();
         let inner = Arc::get_mut(&mut library.inner).expect("the handle is not shared yet");
-        let index = inner.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let index = inner.index.get_mut();
         for (origin, path) in directories {
             let bad = |source| UnreadableDirectory { path: path.clone(), source };
             let path = path.canonicalize().map_err(bad)?;
@@ -188,7 +190,7 @@ impl Library {
                 tracing::warn!("{}: {problem}", path.display());
             }
         }
-        let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.inner.index.write();
         match (found, reading) {
             (Some(FoundFile { path, .. }), Some(reading)) => {
                 index.insert(directory.origin, rank, path, reading)
@@ -231,7 +233,7 @@ impl Library {
     }
 
     fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.inner.index.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner.index.read()
     }
 }
 

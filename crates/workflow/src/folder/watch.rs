@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
 
 /// Reports changed files in directories until it is dropped.
 #[derive(Debug)]
@@ -16,21 +16,24 @@ pub struct FolderWatcher {
 }
 
 impl FolderWatcher {
-    /// Watches directories, and files by themselves. `tell` is called on a thread of this name.
+    /// Watches directories, and files by themselves, by their canonical paths. `tell` is called on a thread of this name.
     pub fn start<'a>(
         name: &str,
         paths: impl IntoIterator<Item = &'a Path>,
         tell: impl FnMut(ChangedFiles) + Send + 'static,
     ) -> Result<Self, String> {
         let (report, reports) = mpsc::channel();
-        let mut watcher = notify::recommended_watcher(move |event| {
+        let handler = move |event| {
             // The thread ends after the watcher.
             let _ = report.send(event);
-        })
-        .map_err(|error| error.to_string())?;
+        };
+        // Nothing is read through links to directories, which could lead anywhere.
+        let config = Config::default().with_follow_symlinks(false);
+        let mut watcher =
+            RecommendedWatcher::new(handler, config).map_err(|error| error.to_string())?;
         for path in paths {
             let watched = watcher.watch(path, RecursiveMode::Recursive);
-            watched.map_err(|error| error.to_string())?;
+            watched.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -45,14 +48,12 @@ fn work(reports: &Receiver<notify::Result<Event>>, mut tell: impl FnMut(ChangedF
         let mut changed = ChangedFiles::default();
         changed.note(first);
         // A file being written reports several times; it is read after the last of them.
-        loop {
+        let begun = Instant::now();
+        while changed.count <= MAX_REPORTS && begun.elapsed() < MAX_WAIT {
             match reports.recv_timeout(PAUSE) {
                 Ok(report) => changed.note(report),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return,
-            }
-            if changed.count > MAX_REPORTS {
-                break;
             }
         }
         if changed.everything || !changed.paths.is_empty() {
@@ -98,6 +99,9 @@ fn matters(kind: EventKind) -> bool {
 
 /// Quiet period before changed files are read.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Longest wait for files that keep changing.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Limit on the events collected at once.
 const MAX_REPORTS: usize = 10_000;
