@@ -62,7 +62,7 @@ impl UriTemplate {
 
     /// The decoded values of the variables in a URI; `None` if it does not match.
     ///
-    /// Where several matches are possible, earlier variables take as much as they can. Matching
+    /// If several matches are possible, earlier variables take as much as they can. Matching
     /// takes time linear in the length of the URI.
     pub(super) fn values(&self, uri: &str) -> Option<Vec<(&str, String)>> {
         let bytes = uri.as_bytes();

@@ -241,7 +241,7 @@ impl ServerBuilder {
     }
 
     /// Declares an extension of the protocol that has an identifier of its own, among the
-    /// `extensions` of every revision.
+    /// `extensions` of every revision. Its settings are an object.
     ///
     /// A handler learns from [`Context::client_extension`] whether its caller supports it.
     ///
@@ -382,6 +382,11 @@ impl ServerBuilder {
         if let Some(url) = self.info.website_url.as_deref().filter(|url| !is_website(url)) {
             return Err(BuildError::Website(url.to_owned()));
         }
+        let mut extensions =
+            self.declared.iter().filter(|declared| declared.experimental.is_none());
+        if let Some(declared) = extensions.find(|declared| !declared.value.is_object()) {
+            return Err(BuildError::Extension(declared.extension.to_string()));
+        }
         methods::add_to(&mut self.router);
         let info_value = serde_json::to_value(self.info.for_revision(Revision::V2026_07_28))
             .expect("names and texts can be written");
@@ -464,7 +469,26 @@ pub enum BuildError {
     /// An icon has a URI that clients do not show.
     #[error("the icon {0:?} of the server must be an image in an https: or data: URI")]
     Icon(String),
+    /// The settings of an extension are not an object.
+    #[error("the settings of the extension {0:?} must be an object; use {{}} if it has none")]
+    Extension(String),
     /// The website is not a URL.
     #[error("the website {0:?} of the server must be an https: or http: URL")]
     Website(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::{BuildError, Server};
+
+    #[test]
+    fn settings_of_extensions_are_objects() {
+        for settings in [json!(null), json!(true), json!("x"), json!(["x"]), json!(1)] {
+            let server = Server::builder("maps", "1.0.0").extension("com.example/tiles", settings);
+            let error = server.build().unwrap_err();
+            assert!(matches!(&error, BuildError::Extension(name) if name == "com.example/tiles"));
+        }
+    }
 }

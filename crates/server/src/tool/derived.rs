@@ -238,9 +238,9 @@ mod tests {
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only its schema matters")]
     enum Target {
-        /// Where it is tried.
+        /// Place of the trial.
         Staging,
-        /// Where it is used.
+        /// Place of use.
         Production,
     }
 
