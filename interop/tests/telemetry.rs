@@ -184,7 +184,7 @@ async fn a_trace_leads_through_the_gateway() {
     let outer = Served::run(command.env("OTEL_SERVICE_NAME", "gateway")).await;
     let client = connect(outer.url("mcp")).await;
     let echo = client.call_tool("inner.echo", json!({"text": "hi"})).meta(traced());
-    assert_eq!(timeout(LIMIT, echo).await.unwrap().unwrap().text(), "hi");
+    assert_eq!(timeout(LIMIT, echo).await.expect("the call ends").unwrap().text(), "hi");
 
     let (last, request) = collector
         .find("traces", |span| {
@@ -260,7 +260,7 @@ async fn promtool_accepts_the_metrics() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(metrics.as_bytes()).await.unwrap();
     drop(input);
-    let checked = timeout(LIMIT, child.wait_with_output()).await.unwrap().unwrap();
+    let checked = timeout(LIMIT, child.wait_with_output()).await.expect("promtool ends").unwrap();
     assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}\n{metrics}");
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations/alerts.yaml");
     let rules = run(Command::new(&promtool).args(["check", "rules"]).arg(rules)).await;

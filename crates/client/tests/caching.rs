@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use mcp_flow_client::{Client, ReadContents};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 
 use crate::support::{Script, Scripted, handshake, result};
@@ -79,7 +81,7 @@ async fn announced_changes_are_seen_at_once() {
         ("notifications/resources/updated", json!({"uri": "x:/a"})),
     ] {
         script.send(json!({"jsonrpc": "2.0", "method": method, "params": params}));
-        futures_util::StreamExt::next(&mut events).await.unwrap();
+        within("an event of the server", events.next()).await.unwrap();
     }
     assert_ne!(names(&client).await, first);
     assert_ne!(text(&client, "x:/a").await, a);
@@ -98,7 +100,7 @@ async fn a_new_connection_starts_with_an_empty_cache() {
     let mut events = client.events();
     // The next request either finds the connection closed or loses it.
     while text(&client, "x:/a").await == first {
-        futures_util::StreamExt::next(&mut events).await;
+        within("an event of the connection", events.next()).await;
     }
     assert_eq!(script.connections(), 2);
 }

@@ -81,7 +81,7 @@ impl TokenStore {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new("."));
                 make_folder(folder).map_err(|error| failed(folder, &error))?;
-                let _alone = lock_file(&beside(path, "lock"))?;
+                let _alone = lock_file(&sibling(path, "lock"))?;
                 let mut content = read(path)?;
                 let outcome = change(&mut content.servers);
                 write(path, folder, &content).map_err(|error| failed(path, &error))?;
@@ -94,7 +94,7 @@ impl TokenStore {
     /// revoke refresh tokens that are used twice.
     pub(crate) async fn lock_refresh(&self) -> Result<Option<File>, OAuthError> {
         let Storage::File(path) = &self.storage else { return Ok(None) };
-        let path = beside(path, "renewing");
+        let path = sibling(path, "renewing");
         // File locks block the thread.
         let waited = tokio::task::spawn_blocking(move || lock_file(&path)).await;
         match waited {
@@ -151,7 +151,8 @@ fn lock_file(path: &Path) -> Result<File, OAuthError> {
     Ok(file)
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+/// Path of a hidden file next to another.
+fn sibling(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{ending}"))
 }

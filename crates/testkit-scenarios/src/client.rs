@@ -103,7 +103,7 @@ macro_rules! client_suite {
                 tampered_messages_are_refused
             }
             subscriptions {
-                subscribers_are_told_of_list_changes
+                list_changes_are_announced_to_subscribers
                 a_resource_is_read_again_after_a_change
             }
         }

@@ -10,7 +10,7 @@ use super::{Reach, client};
 use mcp_flow_testkit_fixture::Fixture;
 
 /// PAT-057: a subscriber to tools is notified of changes, in either era.
-pub(crate) async fn subscribers_are_told_of_list_changes(reach: &Reach) {
+pub(crate) async fn list_changes_are_announced_to_subscribers(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;

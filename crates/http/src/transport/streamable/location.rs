@@ -14,7 +14,7 @@ use crate::cluster::{ClusterNodes, epoch_of};
 use crate::service::Service;
 use crate::transport::session::HttpSession;
 
-/// Where a session is.
+/// Location of a session.
 pub(super) enum Location {
     /// On this node.
     Here(Arc<HttpSession>),

@@ -1,3 +1,5 @@
+//! Reading of CBOR: values of every type, and malformed input.
+
 use super::{Reader, half_float};
 use serde::Deserialize;
 use serde_json::{Value, json};
