@@ -1,8 +1,9 @@
-//! Running programs: arguments, environment, process group, output.
+//! Running programs: arguments, environment, processes, output.
 //!
 //! There is no shell: a template is one argument, whatever its value contains.
 
 mod arguments;
+mod mark;
 mod process;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub(crate) fn prepare(
     run: &CommandAction,
     variables: &Variables,
     launcher: Option<&Launcher>,
+    is_streamed: bool,
 ) -> Result<Invocation, Failure> {
     let refused = |message: String| Failure::new("INVALID_ARGUMENT", message);
     let unavailable = |message: String| Failure::new("UNAVAILABLE", message);
@@ -101,6 +103,7 @@ pub(crate) fn prepare(
         cwd: run.cwd.clone(),
         stdin: stdin.map(|stdin| shown(&stdin).into_owned().into_bytes()),
         timeout: run.timeout,
+        is_streamed,
         success: run.success.clone(),
         masker: Masker::new(&secrets),
     })

@@ -3,20 +3,26 @@
 //! The first step of a session records the tool as its file had it, with the hash of the file. A
 //! session goes on with that, whatever happens to the file.
 
+mod budget;
+
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Flow, FlowError, FlowResult};
 use mcp_flow_interaction::OfferedFlow;
 use mcp_flow_session::{Prompt, PromptType};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::library::ToolLibrary;
+use crate::library::{Caller, ToolLibrary};
 use crate::model::{Action, AskStep, DeclaredTool, Step};
 use crate::output;
 use crate::read::read_stored;
-use crate::template::{Variables, shown};
+use crate::template::{Template, ValueTemplate, Variables, shown};
+use budget::{Budget, yield_turn};
+pub(crate) use budget::{measure, take};
 
 /// A flow as the journal has it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -36,7 +42,8 @@ pub(crate) fn offer(library: &ToolLibrary, tool: &DeclaredTool) -> OfferedFlow {
     let (library, name) = (library.clone(), tool.name.to_string());
     let run = move |flow: Flow, params: Map<String, Value>| {
         let (library, name) = (library.clone(), name.clone());
-        async move { execute(library, name, flow, params, 0).await }
+        let call = FlowCall { name, depth: 0, budget: Arc::default() };
+        async move { execute(library, call, flow, params).await }
     };
     let mut offered = OfferedFlow::new(tool.name.to_string(), run)
         .arguments(tool.input.clone())
@@ -117,14 +124,22 @@ fn schema_of(prompt: &Prompt) -> Value {
     schema
 }
 
-/// Runs a flow, nested in `depth` others.
+/// A flow to run.
+struct FlowCall {
+    name: String,
+    /// Number of flows that it is nested in.
+    depth: usize,
+    /// Work of the session so far.
+    budget: Arc<Mutex<Budget>>,
+}
+
 async fn execute(
     library: ToolLibrary,
-    name: String,
+    call: FlowCall,
     flow: Flow,
     arguments: Map<String, Value>,
-    depth: usize,
 ) -> FlowResult<Value> {
+    let FlowCall { name, depth, budget } = call;
     if depth > MAX_DEPTH {
         return Err(FlowError::new(format!(
             "flows call each other more than {MAX_DEPTH} levels deep"
@@ -142,7 +157,8 @@ async fn execute(
     };
     let variables = tool.variables(arguments.clone());
     let given = if depth == 0 { Map::new() } else { arguments };
-    let mut executor = Executor { library, flow, variables, given, gathered: Map::new(), depth };
+    let gathered = Map::new();
+    let mut executor = Executor { library, flow, variables, given, gathered, depth, budget };
     let returned = match executor.run(steps).await? {
         Some(value) => value,
         None => Value::Object(executor.gathered),
@@ -160,6 +176,7 @@ struct Executor {
     /// Results of the steps so far.
     gathered: Map<String, Value>,
     depth: usize,
+    budget: Arc<Mutex<Budget>>,
 }
 
 type Steps<'a> = std::pin::Pin<Box<dyn Future<Output = FlowResult<Option<Value>>> + Send + 'a>>;
@@ -169,24 +186,28 @@ impl Executor {
     fn run<'a>(&'a mut self, steps: &'a [Step]) -> Steps<'a> {
         Box::pin(async move {
             for step in steps {
+                let is_long = self.budget.lock().take_step()?;
+                if is_long {
+                    yield_turn().await;
+                }
                 let returned = match step {
                     Step::Ask(ask) => {
                         let answer = self.ask(ask).await?;
-                        self.keep(&ask.name, answer);
+                        self.keep(&ask.name, answer)?;
                         None
                     }
                     Step::Call { tool, arguments, name } => {
-                        let arguments = arguments.render(&self.variables).unwrap_or_default();
+                        let arguments = self.render(arguments)?.unwrap_or_default();
                         let result = self.call(tool, arguments).await?;
                         if let Some(name) = name {
-                            self.keep(name, result);
+                            self.keep(name, result)?;
                         }
                         None
                     }
                     Step::Set(values) => {
                         for (name, value) in values {
-                            let value = value.render(&self.variables).unwrap_or_default();
-                            self.keep(name, value);
+                            let value = self.render(value)?.unwrap_or_default();
+                            self.keep(name, value)?;
                         }
                         None
                     }
@@ -196,7 +217,7 @@ impl Executor {
                         self.run(branch).await?
                     }
                     Step::ForEach { items, name, steps } => {
-                        let items = match items.render(&self.variables) {
+                        let items = match self.render(items)? {
                             Some(Value::Array(items)) => items,
                             None => Vec::new(),
                             Some(other) => {
@@ -208,10 +229,11 @@ impl Executor {
                         self.repeat(items, name, steps).await?
                     }
                     Step::Approve { key, message } => {
-                        self.approve(key, &message.text(&self.variables)).await?;
+                        let message = self.text(message)?;
+                        self.approve(key, &message).await?;
                         None
                     }
-                    Step::Return(value) => Some(value.render(&self.variables).unwrap_or_default()),
+                    Step::Return(value) => Some(self.render(value)?.unwrap_or_default()),
                 };
                 if returned.is_some() {
                     return Ok(returned);
@@ -229,6 +251,7 @@ impl Executor {
     ) -> FlowResult<Option<Value>> {
         let before = [name, INDEX].map(|name| self.variables.get(name).cloned());
         for (index, item) in items.into_iter().enumerate() {
+            self.budget.lock().take_step()?;
             self.variables.insert(name.to_owned(), item);
             self.variables.insert(INDEX.to_owned(), index.into());
             let returned = self.run(steps).await?;
@@ -246,12 +269,13 @@ impl Executor {
     }
 
     async fn ask(&self, ask: &AskStep) -> FlowResult<Value> {
-        let key = ask.key.text(&self.variables);
-        let prompt = ask.prompt.render(&self.variables).map(with_labels).unwrap_or_default();
+        let key = self.text(&ask.key)?;
+        let prompt = self.render(&ask.prompt)?.map(with_labels).unwrap_or_default();
         let prompt: Prompt = serde_json::from_value(prompt).map_err(|error| {
             FlowError::new(format!("the question `{key}` cannot be asked: {error}"))
         })?;
-        if let Some(given) = self.given.get(&key).filter(|given| !given.is_null()) {
+        let given = self.given.get(&key).filter(|given| !given.is_null() && !prompt.is_approval());
+        if let Some(given) = given {
             return match prompt.check(given) {
                 Ok(_) => Ok(given.clone()),
                 Err(violation) => Err(FlowError::new(format!("`{key}`: {}", violation.error))),
@@ -278,16 +302,18 @@ impl Executor {
         };
         let is_flow: bool = self.flow.lookup(&format!("{tool}.kind"), decide).await?;
         if is_flow {
-            let (library, name, depth) = (library.clone(), tool.to_owned(), self.depth + 1);
+            let (library, budget) = (library.clone(), self.budget.clone());
+            let call = FlowCall { name: tool.to_owned(), depth: self.depth + 1, budget };
             let nested = |flow: Flow, arguments: Map<String, Value>| {
-                Box::pin(execute(library, name, flow, arguments, depth))
+                Box::pin(execute(library, call, flow, arguments))
             };
             return self.flow.call(tool, nested, arguments).await;
         }
-        let owner = self.flow.owner();
+        let (owner, scopes, depth) = (self.flow.owner(), self.flow.scopes(), self.flow.depth());
+        let caller = Caller { owner, scopes, depth };
         let call = || async {
             library.leave_to_server(session).await;
-            library.call(&owner, tool, arguments).await
+            library.call(&caller, tool, arguments).await
         };
         self.flow.step(&format!("{tool}.call"), call).await
     }
@@ -302,9 +328,24 @@ impl Executor {
         self.flow.decline(format!("Not approved: {message}"))
     }
 
-    fn keep(&mut self, name: &str, value: Value) {
+    /// Fills in a value, if the flow may still make one of its size.
+    fn render(&self, template: &ValueTemplate) -> FlowResult<Option<Value>> {
+        let measure = |left: &mut usize| template.measure(&self.variables, left);
+        self.budget.lock().take_bytes(measure)?;
+        Ok(template.render(&self.variables))
+    }
+
+    fn text(&self, template: &Template) -> FlowResult<String> {
+        let measure = |left: &mut usize| template.measure(&self.variables, left);
+        self.budget.lock().take_bytes(measure)?;
+        Ok(template.text(&self.variables))
+    }
+
+    fn keep(&mut self, name: &str, value: Value) -> FlowResult<()> {
+        self.budget.lock().take_bytes(|left| measure(&value, left))?;
         self.gathered.insert(name.to_owned(), value.clone());
         self.variables.insert(name.to_owned(), value);
+        Ok(())
     }
 }
 

@@ -22,11 +22,12 @@ use parking_lot::Mutex;
 
 use crate::flow::{self, RecordedFlow};
 use crate::http::HttpClients;
-use crate::model::{Action, DeclaredTool, ToolFile};
+use crate::model::{Action, DeclaredTool, ToolFile, alias};
 use crate::read::{ToolReading, problems_of_tools};
 use crate::sandbox::Launcher;
 
 pub use apply::UnsupportedSandbox;
+pub(crate) use call::Caller;
 use cycles::find_cycles;
 
 /// Tool files in directories, and the tools they declare. A handle; clones share one library.
@@ -226,7 +227,7 @@ impl ToolLibrary {
     /// Returns what a session of a flow records.
     pub(crate) fn recorded_flow(&self, name: &str) -> Result<RecordedFlow, String> {
         let state = self.inner.state.lock();
-        let found = state.tools.get(name);
+        let found = state.find(name);
         let found = found.ok_or_else(|| format!("there is no flow {name} any more"))?;
         Ok(RecordedFlow {
             hash: found.hash.to_string(),
@@ -238,11 +239,11 @@ impl ToolLibrary {
     /// Returns whether a tool is a flow of a file.
     pub(crate) fn is_flow(&self, name: &str) -> bool {
         let state = self.inner.state.lock();
-        state.tools.get(name).is_some_and(|one| matches!(one.tool.action, Action::Flow(_)))
+        state.find(name).is_some_and(|one| matches!(one.tool.action, Action::Flow(_)))
     }
 
     fn find(&self, name: &str) -> Option<Arc<DeclaredTool>> {
-        self.inner.state.lock().tools.get(name).map(|one| one.tool.clone())
+        self.inner.state.lock().find(name).map(|one| one.tool.clone())
     }
 
     /// Reads changed files again, and serves what they declare now.
@@ -301,6 +302,12 @@ impl ToolLibrary {
 }
 
 impl State {
+    /// Finds a tool in effect by its name, or by the name with underscores for dots.
+    fn find(&self, name: &str) -> Option<&Effective> {
+        let by_alias = || self.tools.values().find(|one| alias(&one.tool.name) == alias(name));
+        self.tools.get(name).or_else(by_alias)
+    }
+
     /// Replaces a file. A broken one keeps its last good version. Returns whether its tools may have
     /// changed.
     fn insert(&mut self, path: Arc<Path>, reading: ToolReading) -> bool {
@@ -339,6 +346,17 @@ pub fn check_tool_files(
         }
         results.push((path.clone(), problems));
     }
+    // The first file keeps a name, as on the server.
+    let mut names: HashSet<String> = HashSet::new();
+    for (at, file) in &files {
+        let is_taken = |tool: &&Arc<DeclaredTool>| names.contains(&alias(&tool.name));
+        let taken = file.tools.iter().filter(is_taken);
+        let messages =
+            taken.map(|tool| (tool.name.clone(), format!("{}: {DUPLICATE}", tool.name))).collect();
+        let (path, problems) = &mut results[*at];
+        problems.extend(problems_of_tools(path, file, Severity::Error, messages));
+        names.extend(file.tools.iter().map(|tool| alias(&tool.name)));
+    }
     let tools = files.iter().flat_map(|(_, file)| &file.tools);
     let cycles = find_cycles(tools.map(|tool| &**tool));
     for (at, file) in &files {
@@ -370,5 +388,7 @@ fn folder_of(path: &Path) -> PathBuf {
         false => path.parent().unwrap_or(Path::new(".")).to_owned(),
     }
 }
+
+const DUPLICATE: &str = "another file declares a tool of this name; rename one of them";
 
 const BUG: &str = "the file cannot be read; please report this";

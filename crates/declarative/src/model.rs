@@ -22,6 +22,11 @@ pub struct ToolFile {
     pub hash: String,
 }
 
+/// Form in which the names of two tools must differ: clients may write underscores for dots.
+pub(crate) fn alias(name: &str) -> String {
+    name.replace('.', "_")
+}
+
 /// A tool that a file declares.
 #[derive(Debug)]
 pub struct DeclaredTool {

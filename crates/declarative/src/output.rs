@@ -129,7 +129,8 @@ fn parse(tool: &DeclaredTool, bytes: &[u8]) -> Result<ToolOutput, Failure> {
     let whole: Value = serde_json::from_slice(bytes).map_err(|error| {
         let shown = String::from_utf8_lossy(bytes);
         let shown = mcp_flow_proto::text::truncate(shown.trim(), SHOWN);
-        Failure::new("NOT_JSON", format!("the output is not JSON: {error}\n{shown}"))
+        let problem = json_problem(&error);
+        Failure::new("NOT_JSON", format!("the output is not JSON: {problem}\n{shown}"))
     })?;
     let value = match tool.output.pick.as_deref() {
         None => whole,
@@ -139,6 +140,16 @@ fn parse(tool: &DeclaredTool, bytes: &[u8]) -> Result<ToolOutput, Failure> {
     };
     check(tool, &value)?;
     Ok(ToolOutput::structured(value))
+}
+
+/// Describes why a text is not JSON, with line and column.
+fn json_problem(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let message = match error.classify() {
+        serde_json::error::Category::Eof => "the text ends before the JSON is complete",
+        _ => message.split(" at line ").next().unwrap_or_default(),
+    };
+    format!("line {}, column {}: {message}", error.line(), error.column())
 }
 
 /// Checks a value against the schema of the output.

@@ -20,7 +20,7 @@ use mcp_flow_workflow::document::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::model::{Action, DeclaredTool, OutputForm, OutputRules, ToolFile};
+use crate::model::{Action, DeclaredTool, OutputForm, OutputRules, ToolFile, alias};
 use crate::template::{Template, ValueTemplate};
 
 /// Result of reading a tool file.
@@ -118,7 +118,7 @@ fn read_file(value: &Value, folder: &Path, problems: &Problems) -> Option<Vec<Ar
     for (index, item) in items.iter().enumerate() {
         let path = list.item(index);
         if let Some(tool) = read_tool(item, path, folder, problems) {
-            if !names.insert(tool.name.replace('.', "_")) {
+            if !names.insert(alias(&tool.name)) {
                 let message = format!("`{}` is declared twice; rename one of them", tool.name);
                 problems.error(path.member("name"), message);
             }

@@ -7,14 +7,16 @@
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, path_beneath_rules,
 };
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, setrlimit};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +66,7 @@ impl SandboxRules {
             network: !is_strict,
             memory: is_strict.then_some(MEMORY),
             cpu_seconds: is_strict.then_some(CPU_SECONDS),
-            processes: None,
+            processes: is_strict.then_some(PROCESSES),
             open_files: is_strict.then_some(OPEN_FILES),
             file_bytes: is_strict.then_some(FILE_BYTES),
             namespace: match mode {
@@ -157,8 +159,54 @@ fn enter_namespaces(
     let launcher = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(launcher);
     command.args([COMMAND, &first]).args(arguments);
-    let status = command.status().map_err(|error| format!("process namespace: {error}"))?;
-    Ok(exit_code(status))
+    let mut child = command.spawn().map_err(|error| format!("process namespace: {error}"))?;
+    let most = rules.processes.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    let status = watch(&mut child, most).map_err(|error| format!("process namespace: {error}"))?;
+    Ok(status.map_or_else(
+        || {
+            eprintln!("the program had more than {most} processes and was ended");
+            ExitCode::from(CANNOT_RUN)
+        },
+        exit_code,
+    ))
+}
+
+/// Waits for the first process of a namespace, and ends all of them if there are too many. The kernel
+/// does that itself for everybody but root. Returns `None` then.
+fn watch(first: &mut Child, most: usize) -> std::io::Result<Option<ExitStatus>> {
+    let id = first.id();
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| std::io::Error::other("the process has no id"))?;
+    let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut end = [PollFd::new(&descriptor, PollFlags::IN)];
+        let ended = retry_on_intr(|| poll(&mut end, Some(&WATCH_INTERVAL)))?;
+        if ended > 0 {
+            return first.wait().map(Some);
+        }
+        if has_more_descendants(id, most) {
+            first.kill()?;
+            first.wait()?;
+            return Ok(None);
+        }
+    }
+}
+
+fn has_more_descendants(id: u32, most: usize) -> bool {
+    let mut waiting = vec![id.to_string()];
+    let mut count = 0;
+    while let Some(id) = waiting.pop() {
+        for task in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            waiting.extend(children.unwrap_or_default().split_whitespace().map(str::to_owned));
+        }
+        count += 1;
+        // The first process is the launcher.
+        if count > most.saturating_add(1) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Restricts this process, and becomes or starts the program.
@@ -286,4 +334,11 @@ const CANNOT_RUN: u8 = 126;
 const MEMORY: u64 = 4 << 30;
 const CPU_SECONDS: u64 = 60;
 const OPEN_FILES: u64 = 1024;
+
+/// Limit on processes and threads.
+const PROCESSES: u64 = 512;
+
+/// Time between two counts of processes.
+const WATCH_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
 const FILE_BYTES: u64 = 1 << 30;

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use mcp_flow_workflow::find;
 use serde_json::{Map, Value};
 
+use crate::flow::{measure, take};
+
 /// Variables by name: the arguments of a call, and what a flow has gathered.
 pub(crate) type Variables = Map<String, Value>;
 
@@ -107,6 +109,14 @@ impl Template {
         Ok(Some(filled))
     }
 
+    /// Takes the approximate bytes of the text from those that are left; `None` if it needs more.
+    pub(crate) fn measure(&self, variables: &Variables, left: &mut usize) -> Option<()> {
+        self.parts.iter().try_for_each(|part| match part {
+            Part::Text(text) => take(left, text.len()),
+            Part::Variable(name) => measure_variable(variables, name, left),
+        })
+    }
+
     /// Fills in a text for people; absent variables are empty.
     pub(crate) fn text(&self, variables: &Variables) -> String {
         let mut filled = String::new();
@@ -197,6 +207,21 @@ impl ValueTemplate {
         })
     }
 
+    /// Takes the approximate bytes of the value from those that are left; `None` if it needs more.
+    pub(crate) fn measure(&self, variables: &Variables, left: &mut usize) -> Option<()> {
+        take(left, size_of::<Value>())?;
+        match self {
+            Self::Literal(value) => measure(value, left),
+            Self::Variable(name) => measure_variable(variables, name, left),
+            Self::Text(template) => template.measure(variables, left),
+            Self::List(items) => items.iter().try_for_each(|item| item.measure(variables, left)),
+            Self::Object(members) => members.iter().try_for_each(|(name, member)| {
+                take(left, name.len())?;
+                member.measure(variables, left)
+            }),
+        }
+    }
+
     /// Visits the names of all variables.
     pub(crate) fn each_variable<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
         match self {
@@ -209,6 +234,10 @@ impl ValueTemplate {
             }
         }
     }
+}
+
+fn measure_variable(variables: &Variables, name: &str, left: &mut usize) -> Option<()> {
+    lookup(variables, name).map_or(Some(()), |value| measure(value, left))
 }
 
 /// Looks up a variable, or a member of one; null is absent.

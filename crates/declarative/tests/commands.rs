@@ -107,7 +107,8 @@ tools:
     assert_eq!(result["structuredContent"], json!({"id": 5}));
     assert_eq!(result["content"][0]["text"], "{\"id\":5}");
     for (text, expected) in [
-        (json!("nonsense"), "not JSON"),
+        (json!("nonsense"), "the output is not JSON: line 1, column 2: expected"),
+        (json!("[1,\n"), "line 2, column 0: the text ends before the JSON is complete"),
         (json!({"items": []}), "nothing at /items/0"),
         (json!({"items": [{}]}), "id is required"),
     ] {
@@ -157,6 +158,67 @@ tools:
     for pid in all {
         crate::support::until(&format!("process {pid} ends"), async || !is_running(&pid)).await;
     }
+}
+
+/// Processes in sessions of their own, whose parents are gone and whose outputs are closed, end with
+/// their program, whether it ends by itself or not.
+#[tokio::test]
+async fn processes_that_leave_the_group_end_as_well() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: escape
+  description: Starts a process that leaves
+  input: {properties: {file: {}, wait: {}}}
+  run:
+    program: sh
+    args:
+    - -c
+    - |
+      (setsid sh -c 'echo $$ > "$1.new"; mv "$1.new" "$1"; trap "" TERM; while :; do sleep 1000; done' sh "$1" \
+        < /dev/null > /dev/null 2>&1 &)
+      until test -e "$1"; do sleep 0.02; done
+      sleep "$2"
+    - sh
+    - "{{file}}"
+    - "{{wait}}"
+    env: {PATH: {inherit: true}}
+    timeout: 5s
+"#,
+    );
+    let [ended, timed_out] = ["ended", "timed_out"].map(|name| tools.path().join(name));
+    tools.text("escape", json!({"file": ended, "wait": 0})).await;
+    let failure = tools.failure("escape", json!({"file": timed_out, "wait": 1000})).await;
+    assert!(failure.contains("did not finish within 5s"), "{failure}");
+    for file in [ended, timed_out] {
+        let pid = &lines(&file)[0];
+        crate::support::until(&format!("process {pid} ends"), async || !is_running(pid)).await;
+    }
+}
+
+/// A file may take longer than the timeout, which only bounds the time without output.
+#[tokio::test]
+async fn files_stream_for_as_long_as_they_go_on() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: slow
+  description: Writes slowly
+  run:
+    program: sh
+    args: [-c, 'for part in 1 2 3 4 5; do sleep 1; printf "$part"; done']
+    env: {PATH: {inherit: true}}
+    timeout: 4s
+  output: {as: file}
+- name: stuck
+  description: Writes nothing more
+  run: {program: sh, args: [-c, 'printf x; exec sleep 1000'], env: {PATH: {inherit: true}}, timeout: 1s}
+  output: {as: file}
+"#,
+    );
+    assert_eq!(tools.text("slow", json!({})).await, "12345");
+    let (stuck, _) = tools.call("stuck", json!({})).await;
+    assert!(stuck.to_string().contains("wrote nothing for 1s and was ended"), "{stuck}");
 }
 
 /// A call that is cancelled ends its program.

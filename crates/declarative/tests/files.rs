@@ -78,7 +78,17 @@ fn every_problem_has_a_position_and_a_suggestion() {
         (
             "tools:\n- name: x\n  input: {properties: {approve: {}}}\n  flow:\n  - approve: {message: m}",
             5,
-            "approve by itself",
+            "only a person approves",
+        ),
+        (
+            "tools:\n- name: x\n  flow:\n  - ask: {key: approve, as: ok, type: confirm, message: m}\n  - approve: {message: m}",
+            5,
+            "only a person approves",
+        ),
+        (
+            "tools:\n- name: x\n  flow:\n  - approve: {message: m, key: sure}\n  - if: {var: sure}\n    then: [{ask: {key: sure, message: m}}]",
+            4,
+            "only a person approves",
         ),
         ("tools: [", 2, "YAML"),
         ("a: &a [x, x]\ntools: *a\nb: *c\n", 3, ""),
@@ -193,4 +203,38 @@ fn missing_secrets_and_cycles_are_named() {
     assert!(!checked[0].1[0].is_error());
     assert!(checked[1].1[0].message.contains("x -> y -> x"), "{checked:?}");
     assert!(checked[1].1[0].is_error() && checked[2].1[0].is_error());
+}
+
+/// The server refuses the second tool of a name, and so does the check.
+#[test]
+fn duplicate_names_across_files_are_reported() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let paths = ["a.b", "c", "a_b"].map(|name| {
+        let path = folder.path().join(format!("{name}.yaml"));
+        let text = format!("tools:\n- {{name: {name}, description: d, run: {{program: echo}}}}\n");
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let checked = check_tool_files(&paths, None);
+    assert_eq!((&checked[0].1, &checked[1].1), (&Vec::new(), &Vec::new()));
+    let problem = &checked[2].1[0];
+    assert!(problem.is_error() && problem.position.line == 2, "{problem:?}");
+    assert!(problem.message.contains("another file declares a tool of this name"), "{problem}");
+}
+
+/// A flow calls another by its name with underscores, or without the prefix, as the server finds it.
+#[test]
+fn cycles_are_found_behind_other_spellings() {
+    for (called, name) in [("a_b", "a.b"), ("b", "a.b"), ("x.b", "a.b")] {
+        let text = format!(
+            "tools: [{{name: {name}, description: d, flow: [{{call: {{tool: {called}}}}}]}}]"
+        );
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("t.yaml");
+        std::fs::write(&path, text).unwrap();
+        let checked = check_tool_files(&[path], None);
+        let is_found =
+            checked[0].1.iter().any(|one| one.message.contains("calls itself: a.b -> a.b"));
+        assert_eq!(is_found, called != "x.b", "{called}: {checked:?}");
+    }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_declarative::Trust;
+use mcp_flow_server::Principal;
+use mcp_flow_server::permissions::{AccessRule, Names};
 use mcp_flow_session::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -232,5 +234,130 @@ async fn sessions_continue_with_their_version_of_the_file() {
     second.answer(json!("x")).await;
     second.answer(json!("z")).await;
     assert_eq!(*second.data(), "one x z");
-    tokio::time::timeout(Duration::from_secs(10), empty.flows.engine().shutdown()).await.unwrap();
+    let shutdown = tokio::time::timeout(Duration::from_secs(10), empty.flows.engine().shutdown());
+    shutdown.await.unwrap_or_else(|_| panic!("the engine did not shut down"));
+}
+
+/// Whatever a file admits as arguments: none of them approves.
+#[tokio::test]
+async fn arguments_never_approve() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: open
+  description: d
+  input: {patternProperties: {"": {}}}
+  flow: [{approve: {message: Sure?}}, {return: done}]
+- name: outer
+  description: d
+  input: {patternProperties: {"": {}}, properties: {key: {}}}
+  flow: [{ask: {key: "{{key}}", as: asked, type: confirm, message: Really?}}, {call: {tool: open, arguments: {approve: true}}}]
+"#,
+    );
+    let (result, _) = tools.call("open", json!({"approve": true})).await;
+    assert!(
+        result.to_string().contains("approve") && !result.to_string().contains("done"),
+        "{result}"
+    );
+    let mut session = Session::start(&tools, "open", json!({"approve": true})).await;
+    assert_eq!(session.message(), "Sure?");
+    session.answer(json!(true)).await;
+    assert_eq!(*session.data(), "done");
+    let given = json!({"key": "open.approve", "open.approve": true, "approve": true});
+    let session = Session::start(&tools, "outer", given).await;
+    assert_eq!(session.message(), "Sure?", "{}", session.next);
+}
+
+#[tokio::test]
+async fn loops_and_values_are_bounded() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: count
+  description: d
+  input: {properties: {items: {type: array}}}
+  flow:
+  - forEach: {items: items, as: a, do: [{set: {last: "{{a}}"}}]}
+  - return: "{{last}}"
+- name: nested
+  description: d
+  input: {properties: {items: {type: array}}}
+  flow:
+  - forEach: {items: items, as: a, do: [{forEach: {items: items, as: b, do: [{set: {last: "{{b}}"}}]}}]}
+  - return: "{{last}}"
+- name: doubling
+  description: d
+  input: {properties: {items: {type: array}}}
+  flow:
+  - set: {x: [1]}
+  - forEach: {items: items, as: a, do: [{set: {x: ["{{x}}", "{{x}}"]}}]}
+  - return: 1
+- name: wide
+  description: d
+  flow:
+  - set: {x: "0123456789012345678901234567890123456789"}
+  - set: {x: "{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}"}
+  - set: {x: "{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}"}
+  - set: {x: "{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}"}
+  - set: {x: "{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}"}
+  - set: {x: "{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}{{x}}"}
+  - return: 1
+"#,
+    );
+    let items = |count: usize| json!({"items": (0..count).collect::<Vec<_>>()});
+    let (counted, _) = tools.call("count", items(5_000)).await;
+    assert_eq!(counted["structuredContent"]["value"], 4_999, "{counted}");
+    let failure = tools.failure("nested", items(400)).await;
+    assert!(failure.contains("a flow runs at most 100000 steps"), "{failure}");
+    for (name, arguments) in [("doubling", items(64)), ("wide", json!({}))] {
+        let failure = tools.failure(name, arguments).await;
+        assert!(failure.contains("more than 64 MiB"), "{name}: {failure}");
+    }
+}
+
+/// Flows of two libraries call each other through the server, which nobody sees before.
+#[tokio::test]
+async fn sessions_that_call_each_other_are_bounded() {
+    let flow = |name: &str, called: &str| {
+        format!("tools: [{{name: {name}, description: d, flow: [{{call: {{tool: {called}}}}}]}}]")
+    };
+    let tools = Tools::of(&flow("ping", "pong"));
+    let other = TempDir::new().unwrap();
+    std::fs::write(other.path().join("t.yaml"), flow("pong", "ping")).unwrap();
+    let library =
+        mcp_flow_declarative::ToolLibrary::open([other.path().to_owned()], None, Trust::System);
+    library.unwrap().attach(&tools.server, &tools.flows);
+    let failure = tools.failure("ping", json!({})).await;
+    assert!(failure.contains("more than 8 levels deep"), "{failure}");
+}
+
+/// A flow calls tools with the scopes of the caller that started it, also after an answer.
+#[tokio::test]
+async fn calls_of_flows_have_the_scopes_of_their_caller() {
+    let rule = |scope: &str, tools: &[&str], flows: &[&str]| AccessRule {
+        scopes: vec![scope.to_owned()],
+        tools: Names::new(tools),
+        flows: Names::new(flows),
+        ..AccessRule::default()
+    };
+    let rules = vec![rule("work", &["builtin"], &["outer"]), rule("start", &[], &["outer"])];
+    let tools = Tools::permitted(
+        "tools: [{name: outer, description: d, flow: [{ask: {key: a, message: m}}, {call: {tool: builtin, as: r}}, \
+         {return: '{{r}}'}]}]",
+        rules,
+    );
+    let builtin = mcp_flow_server::Tool::builder("builtin").quick(
+        |context: &mcp_flow_server::Context, _: Value| json!({"by": context.principal().name()}),
+    );
+    tools.server.add_tools(builtin).unwrap();
+    let call = async |scopes: &[&str]| {
+        let params = json!({"name": "outer", "arguments": {"a": "x"}});
+        let principal = Principal::named("ada").scoped(scopes);
+        tools.request_by(principal, "tools/call", params).await.0
+    };
+    let allowed = call(&["work"]).await;
+    assert_eq!(allowed["structuredContent"]["by"], "ada", "{allowed}");
+    let denied = call(&["start"]).await;
+    assert!(denied.to_string().contains("builtin"), "{denied}");
+    assert_eq!(denied["isError"], true, "{denied}");
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use mcp_flow_declarative::{ToolLibrary, Trust};
 use mcp_flow_interaction::Interaction;
-use mcp_flow_server::{ConnectionInfo, Server};
+use mcp_flow_server::permissions::{AccessRule, Permissions};
+use mcp_flow_server::{ConnectionInfo, Principal, Server, ServerBuilder};
 use mcp_flow_session::Store;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -37,6 +38,23 @@ impl Tools {
 
     /// Serves a directory, with sessions in a store.
     pub(crate) fn open(folder: TempDir, trust: Trust, store: Option<Arc<dyn Store>>) -> Self {
+        Self::built(folder, trust, store, |server| server)
+    }
+
+    /// Serves one file, for those that the rules permit.
+    pub(crate) fn permitted(yaml: &str, rules: Vec<AccessRule>) -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("tools.yaml"), yaml).unwrap();
+        let permissions = Permissions::new(rules);
+        Self::built(folder, Trust::System, None, |server| server.permissions(permissions))
+    }
+
+    fn built(
+        folder: TempDir,
+        trust: Trust,
+        store: Option<Arc<dyn Store>>,
+        change: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let library = ToolLibrary::open([folder.path().to_owned()], None, trust).unwrap();
         let recorded = library.clone();
         let flows = Interaction::builder().engine(move |engine| {
@@ -47,7 +65,7 @@ impl Tools {
             None => flows,
         };
         let flows = flows.build();
-        let server = flows.add_to(Server::builder("files", "1.0.0")).build().unwrap();
+        let server = flows.add_to(change(Server::builder("files", "1.0.0"))).build().unwrap();
         library.attach(&server, &flows);
         Self { folder, library, server, flows }
     }
@@ -77,7 +95,17 @@ impl Tools {
     }
 
     /// Sends a request; returns its result or error, and the messages of its progress.
-    pub(crate) async fn request(&self, method: &str, mut params: Value) -> (Value, Vec<String>) {
+    pub(crate) async fn request(&self, method: &str, params: Value) -> (Value, Vec<String>) {
+        self.request_by(Principal::local(), method, params).await
+    }
+
+    /// Sends a request in the name of a principal.
+    pub(crate) async fn request_by(
+        &self,
+        principal: Principal,
+        method: &str,
+        mut params: Value,
+    ) -> (Value, Vec<String>) {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -88,7 +116,9 @@ impl Tools {
             Some(Value::Object(existing)) => existing.extend(members),
             _ => params["_meta"] = members.into(),
         }
-        let connection = self.server.connect(ConnectionInfo::new("test")).unwrap();
+        let mut info = ConnectionInfo::new("test");
+        info.principal = principal;
+        let connection = self.server.connect(info).unwrap();
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         connection.receive(request.to_string().as_bytes());
         let mut progress = Vec::new();

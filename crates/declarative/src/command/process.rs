@@ -1,6 +1,6 @@
 //! Running processes: their group, their time, and their output.
 //!
-//! A supervising task owns the child. It ends the whole process group when the time is over, when
+//! A supervising task owns the child. It ends all processes of the program when the time is over, when
 //! nobody reads any more, and when the program has ended and left others behind.
 
 use std::ffi::OsString;
@@ -19,6 +19,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
+use super::mark::ProcessMark;
 use crate::secret::Masker;
 
 /// A program with everything it is started with.
@@ -33,6 +34,8 @@ pub(crate) struct Invocation {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) timeout: Duration,
+    /// Set if the time counts only while the reader waits, since the output may have any size.
+    pub(crate) is_streamed: bool,
     pub(crate) success: Vec<i32>,
     pub(crate) masker: Masker,
 }
@@ -54,6 +57,8 @@ impl Invocation {
             command.current_dir(cwd);
         }
         let mut child = command.spawn()?;
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let mark = group.and_then(ProcessMark::set);
         if let (Some(bytes), Some(mut stdin)) = (self.stdin, child.stdin.take()) {
             tokio::spawn(async move {
                 // A program need not read its input.
@@ -66,9 +71,8 @@ impl Invocation {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let (end, ended) = oneshot::channel();
         let (exit, exited) = oneshot::channel();
-        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let supervisor =
-            Supervisor { child, group, ended, deadline: Instant::now() + self.timeout };
+        let deadline = (!self.is_streamed).then(|| Instant::now() + self.timeout);
+        let supervisor = Supervisor { child, group, mark, ended, deadline };
         tokio::spawn(supervisor.run(stderr, errors.clone(), exit));
         Ok(ProcessReader {
             stdout,
@@ -81,7 +85,9 @@ impl Invocation {
             name: self.name,
             success: self.success,
             timeout: self.timeout,
-            _end: end,
+            is_streamed: self.is_streamed,
+            idle: None,
+            end: Some(end),
         })
     }
 }
@@ -97,9 +103,10 @@ enum Exit {
 struct Supervisor {
     child: Child,
     group: Option<Pid>,
-    /// Completes when the reader is dropped.
+    mark: Option<ProcessMark>,
+    /// Completes when the reader has waited too long, or is dropped.
     ended: oneshot::Receiver<()>,
-    deadline: Instant,
+    deadline: Option<Instant>,
 }
 
 impl Supervisor {
@@ -115,22 +122,21 @@ impl Supervisor {
                 Ok(status) => Exit::Status(status),
                 Err(_) => Exit::Lost,
             },
-            () = sleep_until(self.deadline) => {
+            () = until(self.deadline) => {
                 self.terminate().await;
                 Exit::TimedOut
             }
-            _ = &mut self.ended => {
+            ended = &mut self.ended => {
                 self.terminate().await;
-                Exit::Lost
+                if ended.is_ok() { Exit::TimedOut } else { Exit::Lost }
             }
         };
-        // The program may have left others of its group behind.
-        self.signal(Signal::KILL);
+        self.kill_all().await;
         let _ = timeout(DRAIN, errors).await;
         let _ = exit.send(outcome);
     }
 
-    /// Asks the group to end, and kills what is left after a while.
+    /// Asks the processes to end, and kills what is left after a while.
     async fn terminate(&mut self) {
         self.signal(Signal::TERM);
         let _ = timeout(GRACE, self.child.wait()).await;
@@ -138,11 +144,31 @@ impl Supervisor {
         let _ = self.child.wait().await;
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Kills what the program has left behind, in its group and outside.
+    async fn kill_all(&self) {
+        for _ in 0..KILL_ROUNDS {
+            // Those that were killed may have started others meanwhile.
+            if !self.signal(Signal::KILL) {
+                return;
+            }
+            sleep(KILL_PAUSE).await;
+        }
+    }
+
+    /// Returns whether processes outside the group were found.
+    fn signal(&self, signal: Signal) -> bool {
         if let Some(group) = self.group {
             // Fails if there is nobody left.
             let _ = kill_process_group(group, signal);
         }
+        self.mark.is_some_and(|mark| mark.signal(signal))
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -173,8 +199,11 @@ pub(crate) struct ProcessReader {
     name: String,
     success: Vec<i32>,
     timeout: Duration,
-    /// Dropped with the reader, which ends the process.
-    _end: oneshot::Sender<()>,
+    is_streamed: bool,
+    /// Time for which the reader waits, if the output is streamed.
+    idle: Option<Pin<Box<Sleep>>>,
+    /// Ends the process, as does dropping it with the reader.
+    end: Option<oneshot::Sender<()>>,
 }
 
 impl ProcessReader {
@@ -223,6 +252,9 @@ impl ProcessReader {
                 (None, Some(signal)) => format!("{name} was ended by signal {signal}"),
                 (None, None) => format!("{name} failed"),
             },
+            Exit::TimedOut if self.is_streamed => {
+                format!("{name} wrote nothing for {:?} and was ended", self.timeout)
+            }
             Exit::TimedOut => {
                 format!("{name} did not finish within {:?} and was ended", self.timeout)
             }
@@ -234,6 +266,39 @@ impl ProcessReader {
     }
 }
 
+impl ProcessReader {
+    /// Reads output, then the end of the program.
+    fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.is_finished {
+            if ready!(self.poll_output(context, buffer))? {
+                return Poll::Ready(Ok(()));
+            }
+            self.is_finished = true;
+        }
+        let exit = ready!(self.poll_exit(context));
+        Poll::Ready(match self.failure(exit) {
+            None => Ok(()),
+            Some(message) => Err(io::Error::other(message)),
+        })
+    }
+
+    /// Ends the program if the reader has waited too long.
+    fn poll_idle(&mut self, context: &mut Context<'_>) {
+        let time = self.timeout;
+        let idle = self.idle.get_or_insert_with(|| Box::pin(sleep(time)));
+        if idle.as_mut().poll(context).is_ready()
+            && let Some(end) = self.end.take()
+        {
+            // Fails if it has ended by itself.
+            let _ = end.send(());
+        }
+    }
+}
+
 impl AsyncRead for ProcessReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -241,22 +306,23 @@ impl AsyncRead for ProcessReader {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.is_finished {
-            if ready!(this.poll_output(context, buffer))? {
-                return Poll::Ready(Ok(()));
-            }
-            this.is_finished = true;
+        let polled = this.poll_next(context, buffer);
+        match &polled {
+            Poll::Ready(_) => this.idle = None,
+            Poll::Pending if this.is_streamed && this.end.is_some() => this.poll_idle(context),
+            Poll::Pending => {}
         }
-        let exit = ready!(this.poll_exit(context));
-        Poll::Ready(match this.failure(exit) {
-            None => Ok(()),
-            Some(message) => Err(io::Error::other(message)),
-        })
+        polled
     }
 }
 
 /// Time between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Times that processes are searched for and killed, until there are none.
+const KILL_ROUNDS: usize = 100;
+
+const KILL_PAUSE: Duration = Duration::from_millis(2);
 
 /// Time for output that is left after the end.
 const DRAIN: Duration = Duration::from_millis(250);

@@ -8,9 +8,9 @@ use mcp_flow_server::{BadTool, Context, Tool};
 use mcp_flow_workflow::document::Severity;
 use serde_json::{Map, Value};
 
-use super::{Attached, Effective, State, ToolLibrary, cycles, find_cycles};
+use super::{Attached, DUPLICATE, Effective, State, ToolLibrary, cycles, find_cycles};
 use crate::command::find_program;
-use crate::model::{Action, DeclaredTool, OutputForm};
+use crate::model::{Action, DeclaredTool, OutputForm, alias};
 use crate::output::{Produced, Progress, ToolResult};
 use crate::read::problems_of_tools;
 use crate::sandbox::Launcher;
@@ -54,8 +54,8 @@ impl ToolLibrary {
             let Some(good) = &file.good else { continue };
             let hash: Arc<str> = good.hash.as_str().into();
             for tool in &good.tools {
-                let problem = match names.contains(&tool.name.replace('.', "_")) {
-                    true => Some("another file declares a tool of this name".to_owned()),
+                let problem = match names.contains(&alias(&tool.name)) {
+                    true => Some(DUPLICATE.to_owned()),
                     false => check_system(tool, self.inner.launcher.as_ref()).err(),
                 };
                 match problem {
@@ -65,7 +65,7 @@ impl ToolLibrary {
                         messages.push((tool.name.clone(), message));
                     }
                     None => {
-                        names.insert(tool.name.replace('.', "_"));
+                        names.insert(alias(&tool.name));
                         let (tool, path, hash) = (tool.clone(), path.clone(), hash.clone());
                         effective.insert(tool.name.clone(), Effective { tool, path, hash });
                     }
@@ -196,13 +196,14 @@ impl ToolLibrary {
         let variables = tool.variables(arguments);
         match &tool.action {
             Action::Run(run) => {
-                let prepared = command::prepare(run, &variables, self.inner.launcher.as_ref())?;
+                let form = tool.output.form.unwrap_or(OutputForm::Text);
+                let (launcher, is_file) = (self.inner.launcher.as_ref(), form == OutputForm::File);
+                let prepared = command::prepare(run, &variables, launcher, is_file)?;
                 let reader = prepared.start().map_err(|error| {
                     let message = format!("{} cannot be run: {error}", run.program);
                     mcp_flow_server::tool::Failure::new("UNAVAILABLE", message)
                 })?;
                 let masker = reader.masker();
-                let form = tool.output.form.unwrap_or(OutputForm::Text);
                 output::read(MaskedReader::new(reader, masker), tool, form, None, progress).await
             }
             Action::Http(http) => self.inner.http.call(tool, http, &variables, progress).await,

@@ -1,20 +1,32 @@
 //! Calls of tools by flows.
 
+use mcp_flow_interaction::CallDepth;
 use mcp_flow_proto::model::Content;
 use mcp_flow_proto::{Raw, Revision};
-use mcp_flow_server::{ConnectionInfo, Principal, Server, ToolOutput};
+use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server, ToolOutput};
 use mcp_flow_session::Owner;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 
 use super::{Attached, ToolLibrary};
 use crate::output::Produced;
+
+/// Session that calls a tool.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) owner: Owner,
+    /// Scopes that the owner had at the start.
+    pub(crate) scopes: Vec<String>,
+    /// Number of sessions whose calls led to this one.
+    pub(crate) depth: u32,
+}
 
 impl ToolLibrary {
     /// Calls a tool for the owner of a flow. Tools of files are called as they are declared, also
     /// internal ones; all others through the server, by its rules for this owner.
     pub(crate) async fn call(
         &self,
-        owner: &Owner,
+        caller: &Caller,
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<Value, String> {
@@ -28,7 +40,13 @@ impl ToolLibrary {
         }
         let server = self.inner.attached.get().and_then(|Attached { server, .. }| server.upgrade());
         let server = server.ok_or("the server is not running")?;
-        call_server(&server, owner, name, arguments).await
+        let connection = connect(&server, caller, name)?;
+        let name = name.to_owned();
+        // In a task of its own, since sessions may lead to others.
+        let mut calls = JoinSet::new();
+        calls.spawn(async move { call_server(&connection, &name, arguments).await });
+        let called = calls.join_next().await.transpose().map_err(|error| error.to_string())?;
+        called.unwrap_or_else(|| Err("the call has ended".to_owned()))
     }
 }
 
@@ -47,16 +65,23 @@ fn check_arguments(
     })
 }
 
-/// Calls a tool of the server as a client of its own would, without one that can be asked.
+/// Connects to the server as a client of the caller's owner, without one that can be asked.
+fn connect(server: &Server, caller: &Caller, name: &str) -> Result<Connection, String> {
+    if caller.depth >= MAX_DEPTH {
+        return Err(format!("{name}: sessions call each other more than {MAX_DEPTH} levels deep"));
+    }
+    let mut info = ConnectionInfo::new("flow");
+    info.principal = Principal::named(caller.owner.name()).scoped(&caller.scopes);
+    info.extensions.insert(CallDepth(caller.depth + 1));
+    server.connect(info).map_err(|veto| veto.to_string())
+}
+
+/// Calls a tool of the server.
 async fn call_server(
-    server: &Server,
-    owner: &Owner,
+    connection: &Connection,
     name: &str,
     arguments: Map<String, Value>,
 ) -> Result<Value, String> {
-    let mut info = ConnectionInfo::new("flow");
-    info.principal = Principal::named(owner.name());
-    let connection = server.connect(info).map_err(|veto| veto.to_string())?;
     let request = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {
@@ -137,5 +162,8 @@ async fn read_bulk(bulk: mcp_flow_server::bulk::Bulk) -> Result<Value, String> {
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Limit on the depth of sessions that call each other through the server.
+const MAX_DEPTH: u32 = 8;
 
 const MAX_BYTES: usize = 1024 * 1024;

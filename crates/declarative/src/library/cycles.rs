@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Action, DeclaredTool, Step};
+use crate::model::{Action, DeclaredTool, Step, alias};
 
 /// Finds a cycle for each flow that is part of one, as a list of names.
 pub(super) fn find_cycles<'a>(tools: impl Iterator<Item = &'a DeclaredTool>) -> Vec<Vec<&'a str>> {
+    let tools: Vec<_> = tools.collect();
+    let names = ToolNames::of(&tools);
     let mut calls: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for tool in tools {
         if let Action::Flow(steps) = &tool.action {
             let mut called = Vec::new();
             collect(steps, &mut called);
+            let called = called.into_iter().map(|name| names.resolve(name)).collect();
             calls.insert(&tool.name, called);
         }
     }
@@ -21,6 +24,33 @@ pub(super) fn find_cycles<'a>(tools: impl Iterator<Item = &'a DeclaredTool>) -> 
         }
     }
     cycles
+}
+
+/// Names that the server knows tools by.
+struct ToolNames<'a> {
+    aliases: HashMap<String, &'a str>,
+    /// Last parts of names, by which a gateway finds tools, if only one has it.
+    unprefixed: HashMap<&'a str, Option<&'a str>>,
+}
+
+impl<'a> ToolNames<'a> {
+    fn of(tools: &[&'a DeclaredTool]) -> Self {
+        let mut unprefixed: HashMap<&str, Option<&str>> = HashMap::new();
+        // Internal tools are not on the server.
+        for tool in tools.iter().filter(|tool| !tool.internal) {
+            if let Some((_, last)) = tool.name.split_once('.') {
+                unprefixed.entry(last).and_modify(|one| *one = None).or_insert(Some(&tool.name));
+            }
+        }
+        let aliases = tools.iter().map(|tool| (alias(&tool.name), &*tool.name)).collect();
+        Self { aliases, unprefixed }
+    }
+
+    /// Returns the declared name of a tool that is called by this one.
+    fn resolve(&self, called: &'a str) -> &'a str {
+        let declared = self.aliases.get(&alias(called)).copied();
+        declared.or_else(|| *self.unprefixed.get(called)?).unwrap_or(called)
+    }
 }
 
 /// Describes a cycle.

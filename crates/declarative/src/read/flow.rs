@@ -1,5 +1,7 @@
 //! Reading `flow`.
 
+use std::collections::HashSet;
+
 use mcp_flow_session::Prompt;
 use mcp_flow_workflow::document::{Fields, Problems, ValuePath, nearest, read_condition, shown};
 use serde_json::{Map, Value, json};
@@ -21,12 +23,28 @@ pub(super) fn read(
     if steps.is_empty() {
         problems.error(path, "a flow has at least one step");
     }
-    FlowReader { reader, problems, steps: 0, depth: 0 }.steps(steps, path)
+    let keys = question_keys(steps);
+    FlowReader { reader, problems, keys, steps: 0, depth: 0 }.steps(steps, path)
+}
+
+/// Returns the keys of all questions, at any depth of the steps.
+fn question_keys(steps: &[Value]) -> HashSet<String> {
+    let mut keys = HashSet::new();
+    let mut waiting: Vec<&Value> = steps.iter().collect();
+    while let Some(step) = waiting.pop() {
+        keys.extend(step["ask"]["key"].as_str().map(str::to_owned));
+        for inner in [&step["then"], &step["else"], &step["forEach"]["do"]] {
+            waiting.extend(inner.as_array().into_iter().flatten());
+        }
+    }
+    keys
 }
 
 struct FlowReader<'a> {
     reader: Reader<'a>,
     problems: &'a Problems,
+    /// Keys of all questions, which are arguments of the tool.
+    keys: HashSet<String>,
     steps: usize,
     depth: usize,
 }
@@ -258,9 +276,12 @@ impl FlowReader<'_> {
         let message = fields.required_text("message", 1..=MAX_MESSAGE)?;
         let message = self.reader.template(&message, fields.location("message"), self.problems)?;
         let key = fields.text("key", 1..=100).unwrap_or_else(|| "approve".into());
-        if self.reader.known.names.iter().any(|(name, _)| *name == key) {
+        let is_question = self.keys.contains(&*key);
+        if is_question || self.reader.known.names.iter().any(|(name, _)| *name == key) {
+            let what = if is_question { "the key of a question" } else { "a variable" };
             let message = format!(
-                "`{key}` is a variable already; an argument of this name would approve by itself"
+                "`{key}` is {what} already, which an argument answers; only a person approves, so \
+                 give `approve` another `key`"
             );
             fields.note_here(message);
         }
