@@ -32,7 +32,7 @@ pub struct Imported {
     pub file: Value,
     /// Number of tools.
     pub tools: usize,
-    /// Operations that were left out, with the reasons.
+    /// Operations, parameters and rules that were left out, with the reasons.
     pub left_out: Vec<String>,
     /// Environment variables that hold the secrets.
     pub secrets: Vec<String>,
@@ -61,8 +61,14 @@ pub fn import(spec: &Value, options: &ImportOptions) -> Result<Imported, Invalid
     let paths = spec.get("paths").and_then(Value::as_object);
     let paths = paths.ok_or_else(|| invalid("the description has no `paths`"))?;
     let patterns: Vec<_> = options.only.iter().map(|only| WildMatch::new(only)).collect();
-    let mut import =
-        Import { spec, options, names: Map::new(), left_out: Vec::new(), secrets: Vec::new() };
+    let mut import = Import {
+        spec,
+        options,
+        names: Map::new(),
+        left_out: Vec::new(),
+        secrets: Vec::new(),
+        responses: 0,
+    };
     let mut tools = Vec::new();
     for (path, item) in paths {
         let item = import.resolve(item);
@@ -92,6 +98,13 @@ pub fn import(spec: &Value, options: &ImportOptions) -> Result<Imported, Invalid
     if webhooks > 0 && options.only.is_empty() {
         import.left_out.push(format!("{webhooks} webhooks: tools call, and are not called"));
     }
+    if import.responses > 0 {
+        import.left_out.push(format!(
+            "the schemas of {} responses: a tool would fail where the API deviates from them; set \
+             `output.schema` where you rely on one",
+            import.responses
+        ));
+    }
     let (count, left_out, mut secrets) = (tools.len(), import.left_out, import.secrets);
     secrets.sort();
     secrets.dedup();
@@ -106,6 +119,8 @@ struct Import<'a> {
     names: Map<String, Value>,
     left_out: Vec<String>,
     secrets: Vec<String>,
+    /// Tools whose responses have schemas.
+    responses: usize,
 }
 
 impl<'a> Import<'a> {

@@ -160,3 +160,33 @@ async fn imported_tools_call_the_api() {
     assert_eq!(result["isError"], true, "{result}");
     assert!(result.to_string().contains("name is required"), "{result}");
 }
+
+/// What a description says more strictly than the tool file is kept or reported.
+#[test]
+fn siblings_of_references_patterns_and_responses_are_kept_or_reported() {
+    for version in ["3.0.3", "3.1.0"] {
+        let mut spec = description(version);
+        let look_ahead = "^(?=.*[0-9]).{8,}$";
+        spec["components"]["schemas"]["Tree"]["properties"] = json!({
+            "kind": {"$ref": "#/components/schemas/Kind~1odd name", "description": "d", "default": "leaf", "deprecated": true},
+            "key": {"type": "string", "pattern": look_ahead, "minLength": 8},
+            "map": {"type": "object", "patternProperties": {look_ahead: {}, "^x-": {"type": "string"}}},
+        });
+        spec["paths"]["/trees/{id}"]["put"]["responses"] = json!({"200": {"description": "d",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}}});
+        let options = ImportOptions { only: vec!["trees/put".to_owned()], ..Default::default() };
+        let imported = import(&spec, &options).unwrap();
+        let tree = &imported.file["tools"][0]["input"]["$defs"]["Tree"]["properties"];
+        let kind = json!({"$ref": "#/$defs/Kind_1odd_name", "description": "d"});
+        let mut kept = kind.clone();
+        (kept["default"], kept["deprecated"]) = ("leaf".into(), true.into());
+        // 3.0 says that they are ignored.
+        assert_eq!(tree["kind"], if version.starts_with("3.0") { kind } else { kept });
+        assert_eq!(tree["key"], json!({"type": "string", "minLength": 8}));
+        assert_eq!(tree["map"]["patternProperties"], json!({"^x-": {"type": "string"}}));
+        let left_out = imported.left_out.join("\n");
+        assert_eq!(left_out.matches(look_ahead).count(), 1, "{left_out}");
+        assert!(left_out.contains("PUT /trees/{id}: the pattern"), "{left_out}");
+        assert!(left_out.contains("the schemas of 1 responses"), "{left_out}");
+    }
+}

@@ -57,6 +57,18 @@ impl Operation<'_> {
         self.value.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
     }
 
+    /// Returns whether the description says what a successful response looks like.
+    fn has_response_schema(&self) -> bool {
+        let responses = self.value.get("responses").and_then(Value::as_object);
+        responses.into_iter().flatten().filter(|(status, _)| status.starts_with('2')).any(
+            |(_, response)| {
+                let content =
+                    resolve(self.spec, response).get("content").and_then(Value::as_object);
+                content.into_iter().flatten().any(|(_, media)| media.get("schema").is_some())
+            },
+        )
+    }
+
     /// Parameters of the operation and of its path item; the operation's take precedence.
     fn parameters(&self) -> Vec<&Value> {
         let mut all: Vec<&Value> = Vec::new();
@@ -104,7 +116,9 @@ impl Import<'_> {
         if !request.required.is_empty() {
             input["required"] = request.required.into();
         }
-        let definitions = schemas.into_definitions();
+        let (definitions, left_out) = schemas.finish();
+        self.left_out.extend(left_out.iter().map(|what| format!("{}: {what}", operation.title())));
+        self.responses += usize::from(operation.has_response_schema());
         if !definitions.is_empty() {
             input["$defs"] = definitions.into();
         }

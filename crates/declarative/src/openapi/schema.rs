@@ -12,17 +12,20 @@ pub(super) struct Schemas<'a> {
     /// Definitions by their names, and their references.
     definitions: Map<String, Value>,
     names: Vec<(String, String)>,
+    /// Rules that were left out, with the reasons.
+    left_out: Vec<String>,
 }
 
 impl<'a> Schemas<'a> {
     pub(super) fn new(spec: &'a Value) -> Self {
         let version = spec["openapi"].as_str().unwrap_or_default();
         let is_3_0 = version.starts_with("3.0");
-        Self { spec, is_3_0, definitions: Map::new(), names: Vec::new() }
+        Self { spec, is_3_0, definitions: Map::new(), names: Vec::new(), left_out: Vec::new() }
     }
 
-    pub(super) fn into_definitions(self) -> Map<String, Value> {
-        self.definitions
+    /// Returns the definitions, and the rules that were left out.
+    pub(super) fn finish(self) -> (Map<String, Value>, Vec<String>) {
+        (self.definitions, self.left_out)
     }
 
     /// Converts a schema; what it refers to is defined.
@@ -31,21 +34,26 @@ impl<'a> Schemas<'a> {
             // In 3.1 a schema may be true or false.
             return Ok(if schema.is_boolean() { schema.clone() } else { json!({}) });
         };
+        let mut converted = Map::new();
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let name = self.define(reference)?;
-            let mut converted = json!({"$ref": format!("#/$defs/{name}")});
+            converted.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
             // 3.0 ignores the siblings of a reference, except that people read them.
-            if let Some(description) = members.get("description") {
-                converted["description"] = description.clone();
+            if self.is_3_0 {
+                let description = members.get_key_value("description");
+                converted.extend(description.map(|(name, text)| (name.clone(), text.clone())));
+                return Ok(converted.into());
             }
-            return Ok(converted);
         }
-        let mut converted = Map::new();
         for (keyword, value) in members {
             match keyword.as_str() {
+                "$ref" => {}
                 "properties" | "patternProperties" | "dependentSchemas" | "$defs" => {
                     let mut schemas = Map::new();
                     for (name, schema) in value.as_object().into_iter().flatten() {
+                        if keyword == "patternProperties" && !self.can_match(name) {
+                            continue;
+                        }
                         schemas.insert(name.clone(), self.convert(schema)?);
                     }
                     converted.insert(keyword.clone(), schemas.into());
@@ -83,13 +91,24 @@ impl<'a> Schemas<'a> {
         if self.is_3_0 {
             convert_3_0(members, &mut converted);
         }
-        // Look-around cannot be matched in linear time; a model is told by the description.
         if let Some(pattern) = converted.get("pattern").and_then(Value::as_str)
-            && mcp_flow_workflow::Pattern::new(pattern, "").is_err()
+            && !self.can_match(pattern)
         {
             converted.remove("pattern");
         }
         Ok(converted.into())
+    }
+
+    /// Returns whether a pattern can be matched in linear time, which look-around and back references
+    /// cannot. One that cannot is left out.
+    fn can_match(&mut self, pattern: &str) -> bool {
+        let can = mcp_flow_workflow::Pattern::new(pattern, "").is_ok();
+        let shown = mcp_flow_proto::text::truncate(pattern, SHOWN);
+        let message = format!("the pattern {shown} is not checked: look-around is not supported");
+        if !can && !self.left_out.contains(&message) {
+            self.left_out.push(message);
+        }
+        can
     }
 
     /// Defines what a reference refers to, once; returns its name.
@@ -142,5 +161,8 @@ fn convert_3_0(members: &Map<String, Value>, converted: &mut Map<String, Value>)
         }
     }
 }
+
+/// Characters of a pattern that a report shows.
+const SHOWN: usize = 80;
 
 const MAX_DEFINITIONS: usize = 2_000;
