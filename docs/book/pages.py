@@ -13,7 +13,7 @@ DOCS = os.path.abspath("..")
 ROOT = os.path.dirname(DOCS)
 GUIDE = os.path.join(ROOT, "crates/mcp-flow/guide")
 
-# A fenced block, a code span, a link or a reference, whichever begins first.
+# A fenced block, a code span or a link, whichever begins first.
 PARTS = re.compile(
     r"(?P<fence>^(?P<ticks>```+)(?P<info>[^\n]*)$.*?^(?P=ticks)[ ]*$)"
     r"|(?P<span>(?P<quote>`+)(?!`).*?(?<!`)(?P=quote)(?!`))"
