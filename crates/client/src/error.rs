@@ -89,6 +89,17 @@ pub enum Error {
         reason: Option<String>,
     },
 
+    /// The call continues as a task that could not be followed to its end. The task goes on; follow it
+    /// with [`Client::follow_task`](crate::Client::follow_task) for its result.
+    #[error("the call continues as task {task}, which was not followed to its end: {source}")]
+    Unfollowed {
+        /// Id of the task.
+        task: String,
+        /// Cause.
+        #[source]
+        source: Box<Error>,
+    },
+
     /// Invalid use of the API, such as arguments that violate their schema. Nothing was sent.
     #[error("{0}")]
     Usage(String),
@@ -129,6 +140,7 @@ impl Error {
             Self::Denied(_) => ErrorKind::Denied,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Usage(_) => ErrorKind::Usage,
+            Self::Unfollowed { source, .. } => source.kind(),
         }
     }
 
@@ -136,6 +148,7 @@ impl Error {
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             Self::Server(error) => Some(error),
+            Self::Unfollowed { source, .. } => source.server(),
             _ => None,
         }
     }

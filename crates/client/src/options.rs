@@ -28,8 +28,8 @@ pub struct ClientOptions {
     pub probe_timeout: Duration,
     /// Timeout for a response; each progress notification restarts it. Defaults to 60 s.
     pub request_timeout: Duration,
-    /// Timeout for a response regardless of progress, and for the task that a call continues as.
-    /// Defaults to one hour.
+    /// Timeout for a response regardless of progress, and for following the task that a call continues
+    /// as, which goes on. Defaults to one hour.
     pub total_timeout: Duration,
     /// Timeout for the host to answer a request of the server, such as an elicitation. Defaults to
     /// ten minutes.

@@ -9,3 +9,4 @@ mod literal;
 mod output;
 mod sessions;
 mod support;
+mod tasks;

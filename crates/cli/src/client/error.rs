@@ -79,6 +79,7 @@ fn exit(error: &Error) -> Exit {
         Error::Denied(_) => Exit::Denied,
         Error::Tool(_) | Error::Cancelled { .. } => Exit::Failed,
         Error::Usage(_) => Exit::Usage,
+        Error::Unfollowed { source, .. } => exit(source),
         Error::Server(error) if is_denial(error) => Exit::Denied,
         Error::Server(error) if error.name() == Some("SIGNATURE_REFUSED") => Exit::Denied,
         // A session that has ended or does not exist is no protocol violation.
@@ -136,6 +137,9 @@ fn hint(error: &Error) -> Option<&'static str> {
             Some("Report it to the author of the server; --accept-invalid-output shows the result")
         }
         Error::Protocol(_) => Some("Is this an MCP server?"),
+        Error::Unfollowed { .. } => {
+            Some("The task goes on: `mcp-flow tasks watch TARGET ID` follows it")
+        }
         _ => None,
     }
 }

@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_proto::model::{DetailedTask, TaskState};
 use mcp_flow_proto::{OwnedRaw, method};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::calls::input_required;
 use crate::client::Client;
@@ -17,6 +18,7 @@ use crate::connection::RequestExtras;
 use crate::error::{Error, ServerError};
 use crate::event::RequestProgress;
 use crate::host::Host;
+use crate::transport::TransportError;
 
 /// A task to follow.
 pub(crate) struct FollowedTask<'a> {
@@ -29,11 +31,14 @@ pub(crate) struct FollowedTask<'a> {
     pub(crate) progress: Option<&'a mpsc::Sender<RequestProgress>>,
     /// Timeout of each response.
     pub(crate) timeout: Option<Duration>,
-    /// Time after which a task is given up.
+    /// Time after which a task is no longer followed.
     pub(crate) limit: Option<Duration>,
+    /// Answers to send first, if the caller goes through the rounds: a task that asks anything else
+    /// is returned.
+    pub(crate) round: Option<Map<String, Value>>,
 }
 
-/// A task that has ended, as it was received.
+/// A task that has ended, or asks its caller, as it was received.
 pub(crate) struct EndedTask {
     pub(crate) task: DetailedTask,
     pub(crate) raw: OwnedRaw,
@@ -51,6 +56,10 @@ impl<'a> FollowedTask<'a> {
         let mut status = StatusReports::new(self.progress);
         let mut answered = HashSet::new();
         let mut rounds = 0;
+        if let Some(responses) = self.round.as_ref().filter(|responses| !responses.is_empty()) {
+            answered.extend(responses.keys().cloned());
+            self.update(responses).await?;
+        }
         if let Some(created) = self.created {
             status.report(created);
             // Any other status has a payload, which is read at once.
@@ -59,7 +68,7 @@ impl<'a> FollowedTask<'a> {
             }
         }
         loop {
-            let raw = self.poll().await?;
+            let raw = retrying(self.client, || self.poll()).await?;
             let task: DetailedTask = raw.as_raw().decode()?;
             if task.task_id != self.id {
                 return Err(Error::Protocol("tasks/get returned another task".to_owned()));
@@ -73,6 +82,9 @@ impl<'a> FollowedTask<'a> {
                 let open: Map<String, Value> =
                     open.map(|(key, request)| (key.clone(), request.clone())).collect();
                 if !open.is_empty() {
+                    if self.round.is_some() {
+                        return Ok(EndedTask { task, raw });
+                    }
                     rounds += 1;
                     if rounds > self.client.inner.options.max_rounds {
                         let what = format!("the task asked for input {rounds} times");
@@ -109,11 +121,54 @@ impl<'a> FollowedTask<'a> {
         let host = self.host.unwrap_or(&inner.host);
         let responses =
             input_required::collect_responses(inner, &connection, &**host, open).await?;
-        let mut request = self.client.update_task(self.id, responses);
-        if let Some(host) = self.host {
-            request = request.host(host.clone());
+        self.update(&responses).await
+    }
+
+    async fn update(&self, responses: &Map<String, Value>) -> Result<(), Error> {
+        let send = || {
+            let request = self.client.update_task(self.id, responses.clone());
+            match self.host {
+                Some(host) => request.host(host.clone()),
+                None => request,
+            }
+        };
+        retrying(self.client, || send().into_future()).await
+    }
+}
+
+/// Repeats a request about a task while it fails for a reason that passes: the task goes on.
+async fn retrying<T, F>(client: &Client, send: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let backoff = client.inner.options.backoff;
+    let mut failures = 0;
+    loop {
+        let error = match send().await {
+            Err(error) if failures < MAX_FAILURES && is_passing(&error) => error,
+            outcome => return outcome,
+        };
+        let wanted = error.server().and_then(|error| error.data.get("retryAfterMs")?.as_u64());
+        let wanted = Duration::from_millis(wanted.unwrap_or_default()).min(MAX_QUIET);
+        tokio::time::sleep(backoff.delay(failures, fastrand::f64()).max(wanted)).await;
+        failures += 1;
+    }
+}
+
+/// Returns whether a request about a task may succeed later.
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Timeout { .. } | Error::Lost { .. } => true,
+        Error::Connect { source, .. } => match source {
+            TransportError::Unreachable { .. } | TransportError::Lost(_) => true,
+            TransportError::Refused { status, .. } => *status == 429 || *status >= 500,
+            _ => false,
+        },
+        Error::Server(error) => {
+            error.code == INTERNAL_ERROR
+                || matches!(error.name(), Some("RATE_LIMITED" | "OVERLOADED"))
         }
-        request.await
+        _ => false,
     }
 }
 
@@ -216,6 +271,12 @@ impl Drop for CancelTaskOnDrop<'_> {
         }
     }
 }
+
+/// Limit on consecutive failures of a request about a task.
+const MAX_FAILURES: u32 = 8;
+
+/// Error code of JSON-RPC.
+const INTERNAL_ERROR: i64 = -32603;
 
 /// Interval between polls where the server suggests none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);

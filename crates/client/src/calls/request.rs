@@ -185,6 +185,9 @@ impl<P, R> Request<P, R> {
     /// previous one. A result of type `input_required` or `task` is returned as it is; nobody is
     /// asked, and no task is followed. Tasks are accepted if the capabilities of the request's
     /// [`host`](Self::host) declare them.
+    ///
+    /// With [`Client::follow_task`] the answers are sent to the task, which is followed until it ends or
+    /// asks something else.
     pub fn round(mut self, responses: Map<String, Value>, state: Option<String>) -> Self {
         let mut input = Input::new();
         if !responses.is_empty() {
@@ -258,7 +261,9 @@ where
     async fn run(mut self) -> Result<R, Error> {
         if self.is_followed {
             let id = self.name.as_deref().unwrap_or_default();
-            return (self.read)(self.followed_task(id).end().await?.raw.as_raw());
+            let round = self.round.as_ref().map(responses);
+            let followed = FollowedTask { round, ..self.followed_task(id) };
+            return (self.read)(followed.end().await?.raw.as_raw());
         }
         let task = match self.complete_rounds().await? {
             Sent::Result { connection, raw } => return self.read_result(&connection, &raw).await,
@@ -271,10 +276,18 @@ where
             limit: Some(self.client.inner.options.total_timeout),
             ..self.followed_task(&task.task_id)
         };
-        let ended = followed.end().await?;
-        unfinished.disarm();
-        let connection = self.client.inner.connection().await?;
-        self.read_result(&connection, &ended.result()?).await
+        let ended = followed.end().await;
+        // Whoever does not answer does not want the result either.
+        if !matches!(ended, Err(Error::Denied(_))) {
+            unfinished.disarm();
+        }
+        let left = |error| match error {
+            Error::Denied(_) => error,
+            error => Error::Unfollowed { task: task.task_id.clone(), source: Box::new(error) },
+        };
+        let result = ended.map_err(left)?.result()?;
+        let connection = self.client.inner.connection().await.map_err(left)?;
+        self.read_result(&connection, &result).await
     }
 
     fn followed_task<'a>(&'a self, id: &'a str) -> FollowedTask<'a> {
@@ -286,6 +299,7 @@ where
             progress: self.progress.as_ref(),
             timeout: self.timeout,
             limit: None,
+            round: None,
         }
     }
 
@@ -349,6 +363,12 @@ where
             input = input_required::collect_input(inner, &connection, &**host, needed).await?;
         }
     }
+}
+
+/// The answers of a round.
+fn responses(round: &Input) -> Map<String, Value> {
+    let responses = round.iter().find(|(name, _)| *name == "inputResponses");
+    responses.and_then(|(_, text)| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Response to a request, after its rounds.
