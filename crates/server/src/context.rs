@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
-use mcp_flow_proto::model::{APP_MIME_TYPE, APPS_EXTENSION, LogLevel, LogMessage, TraceContext};
+use mcp_flow_proto::model::{
+    APP_MIME_TYPE, APPS_EXTENSION, LogLevel, LogMessage, Meta, TraceContext,
+};
 use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method};
 use serde_json::{Map, Value, json};
@@ -40,6 +42,7 @@ pub struct Context {
 pub(crate) struct HandlerState {
     log_level: Option<LogLevel>,
     trace: Option<Arc<TraceContext>>,
+    meta: Meta,
     tool: OnceLock<Arc<Tool>>,
     /// Set if the tool is called as a method.
     direct: AtomicBool,
@@ -49,10 +52,15 @@ pub(crate) struct HandlerState {
 }
 
 impl HandlerState {
-    pub(crate) fn new(log_level: Option<LogLevel>, trace: Option<Arc<TraceContext>>) -> Self {
+    pub(crate) fn new(
+        log_level: Option<LogLevel>,
+        trace: Option<Arc<TraceContext>>,
+        meta: Meta,
+    ) -> Self {
         Self {
             log_level,
             trace,
+            meta,
             tool: OnceLock::new(),
             direct: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -78,6 +86,12 @@ impl Context {
     /// already.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.call.handler.trace().map(|trace| &**trace)
+    }
+
+    /// The members of the request's `_meta` that the protocol does not define. Read only by a server
+    /// with a [catalog source](crate::CatalogSource), which forwards them.
+    pub fn meta(&self) -> &Meta {
+        &self.call.handler.meta
     }
 
     /// The id of the request.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::lifecycle::optional;
@@ -28,9 +30,19 @@ pub struct RequestMeta {
     pub log_level: Option<LogLevel>,
     /// The trace the request belongs to.
     pub trace: Option<TraceContext>,
+    /// Members that the protocol does not define. Not read by [`from_params`](Self::from_params).
+    pub others: Meta,
 }
 
 impl RequestMeta {
+    /// Reads the members of `_meta` that the protocol does not define, for a server that forwards the
+    /// request: those of one hop are left out.
+    pub fn others(params: Params<'_>) -> Meta {
+        let meta = params.common().ok().and_then(|[meta, ..]| meta);
+        let others: Option<OtherMembers> = meta.and_then(|meta| meta.decode().ok());
+        others.map(|OtherMembers(members)| members).unwrap_or_default()
+    }
+
     /// Reads `_meta` from params.
     ///
     /// Boxed, because most requests have none. The error names the malformed member.
@@ -97,8 +109,46 @@ impl RequestMeta {
             )?,
             log_level,
             trace: TraceContext::from_raw(parent, state, baggage),
+            others: Meta::new(),
         })
     }
+}
+
+/// Members of `_meta` that the protocol does not define.
+struct OtherMembers(Meta);
+
+impl<'de> Deserialize<'de> for OtherMembers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = OtherMembers;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OtherMembers, A::Error> {
+                let mut members = Meta::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if is_of_one_hop(&name) {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        members.insert(name, map.next_value()?);
+                    }
+                }
+                Ok(OtherMembers(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Returns whether a member of `_meta` is meant for the next hop only.
+fn is_of_one_hop(name: &str) -> bool {
+    name.starts_with("io.modelcontextprotocol/")
+        || ["progressToken", "traceparent", "tracestate", "baggage"].contains(&name)
 }
 
 /// The name of one of MCP's own `_meta` members, for error messages.
@@ -126,6 +176,20 @@ mod tests {
         assert_eq!(token(r#"{"_meta":null}"#), None);
         assert_eq!(token(r#"{"name":"_meta"}"#), None);
         assert_eq!(token("{}"), None);
+    }
+
+    #[test]
+    fn members_of_one_hop_are_left_out() {
+        let text = r#"{"_meta":{"progressToken":7,"traceparent":"x","example.org/a":{"b":[1]},
+            "io.modelcontextprotocol/protocolVersion":"2026-07-28","c":null}}"#;
+        let others = RequestMeta::others(Params::new(Some(Raw::Json(text))));
+        assert_eq!(
+            serde_json::Value::from(others),
+            serde_json::json!({"example.org/a": {"b": [1]}, "c": null})
+        );
+        for text in ["{}", r#"{"_meta":null}"#, r#"{"_meta":{}}"#] {
+            assert!(RequestMeta::others(Params::new(Some(Raw::Json(text)))).is_empty(), "{text}");
+        }
     }
 
     #[test]

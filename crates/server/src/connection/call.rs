@@ -58,15 +58,15 @@ impl Call {
         size: usize,
         observation: Option<Box<Observation>>,
     ) -> Arc<Self> {
-        let (progress_token, log_level) =
-            meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
+        let RequestMeta { progress_token, log_level, others, .. } =
+            meta.map(|meta| *meta).unwrap_or_default();
         Arc::new(Self {
             connection,
             id,
             route,
             peer,
             progress: Progress::new(progress_token),
-            handler: HandlerState::new(log_level, trace),
+            handler: HandlerState::new(log_level, trace, others),
             size,
             permit: CallPermit::default(),
             answered: AtomicBool::new(false),

@@ -251,6 +251,9 @@ fn identify(
         }
         None => handshake,
     };
+    if let Some(meta) = meta.as_mut().filter(|_| connection.server.catalog_source().is_some()) {
+        meta.others = RequestMeta::others(params);
+    }
     Ok((peer, meta))
 }
 
