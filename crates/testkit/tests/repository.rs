@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
 /// have neither a runtime nor a clock.
-const MAY_USE: [(&str, &[&str]); 42] = [
+const MAY_USE: [(&str, &[&str]); 43] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
@@ -200,6 +200,16 @@ const MAY_USE: [(&str, &[&str]); 42] = [
         &["mcp-flow-client", "mcp-flow-engine", "mcp-flow-proto", "mcp-flow-server"],
     ),
     (
+        "mcp-flow-rmcp",
+        &[
+            "mcp-flow-client",
+            "mcp-flow-gateway",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+            "mcp-flow-stdio",
+        ],
+    ),
+    (
         "mcp-flow-cli",
         &[
             "mcp-flow",
@@ -210,7 +220,7 @@ const MAY_USE: [(&str, &[&str]); 42] = [
             "mcp-flow-otlp",
         ],
     ),
-    ("mcp-flow-cassette", &["mcp-flow-http-client"]),
+    ("mcp-flow-cassette", &["mcp-flow-http-client", "mcp-flow-proto"]),
     ("benches", &["mcp-flow-testkit"]),
     ("interop", &[]),
 ];
