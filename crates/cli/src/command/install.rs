@@ -104,7 +104,11 @@ impl Install {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         if let Some((program, arguments)) = self.command.split_first() {
             let arguments = arguments.iter().map(text).collect();
-            return Ok(HostEntry::Command { program: text(program), arguments });
+            // Hosts start it in a directory of their own. A bare name is in the PATH.
+            let path = Path::new(program);
+            let is_name = path.components().count() == 1;
+            let program = if is_name { text(program) } else { absolute(path)? };
+            return Ok(HostEntry::Command { program, arguments });
         }
         if let Some(url) = &self.url {
             return Ok(match host.connects_to_addresses() && url.starts_with("http") {
@@ -175,10 +179,10 @@ fn absolute(path: &Path) -> anyhow::Result<String> {
     Ok(path.context("no working directory")?.to_string_lossy().into_owned())
 }
 
-/// Asks the person. Without a terminal there is nobody to ask.
+/// Asks for confirmation in the terminal.
 fn confirm() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        let message = "nobody can be asked here; pass --yes to make this change";
+        let message = "standard input is not a terminal; pass --yes to make this change";
         return Err(Failure::new(Exit::Usage, message).into());
     }
     eprint!("Make this change? [y/N] ");
@@ -205,9 +209,12 @@ fn write(path: &Path, before: &str, after: &str) -> anyhow::Result<Option<PathBu
     let time = chrono::Utc::now().format("%Y%m%d-%H%M%S%3f");
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let backup = folder.join(format!("{name}.backup-{time}"));
-    std::fs::write(&backup, before)
-        .with_context(|| format!("cannot write {}", backup.display()))?;
-    std::fs::set_permissions(&backup, permissions).with_context(cannot)?;
+    let cannot_copy = || format!("cannot write {}", backup.display());
+    // Nobody else reads it, until it has the permissions of the original.
+    let mut copy = tempfile::NamedTempFile::new_in(folder).with_context(cannot_copy)?;
+    copy.write_all(before.as_bytes()).with_context(cannot_copy)?;
+    copy.as_file().set_permissions(permissions).with_context(cannot_copy)?;
+    copy.persist_noclobber(&backup).with_context(cannot_copy)?;
     // The host may have written it since.
     if std::fs::read_to_string(path).with_context(cannot)? != before {
         anyhow::bail!("{} has changed meanwhile; try again", path.display());

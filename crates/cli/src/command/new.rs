@@ -48,7 +48,15 @@ impl New {
         check_folder(&folder)?;
         let library = match self.template {
             Template::Rust => self.library()?,
-            Template::Tools => String::new(),
+            Template::Tools => None,
+        };
+        let version = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"").to_owned();
+        let (requirement, context) = match &library {
+            Some(path) => {
+                let value = toml::Value::from(path.to_string_lossy().as_ref());
+                (format!("{version}, path = {value}"), docker_context(path))
+            }
+            None => (version, String::new()),
         };
         let (files, next): (&[(&str, &str)], _) = match self.template {
             Template::Rust => (RUST, "cargo test"),
@@ -57,7 +65,8 @@ impl New {
         for (path, text) in files {
             let text = text
                 .replace("NEW_CRATE", &self.name.replace('-', "_"))
-                .replace("LIBRARY", &library);
+                .replace("LIBRARY", &requirement)
+                .replace("# CONTEXT\n", &context);
             // The files of `tool new` are named after their tool.
             let tool = Path::new(path).file_stem().filter(|_| path.starts_with("tools/"));
             let name = tool.and_then(|tool| tool.to_str()).unwrap_or(&self.name);
@@ -65,34 +74,49 @@ impl New {
         }
         make_executable(&folder.join("test"))?;
         print(&format!("Created {0}. Next: cd {0} && {next}", folder.display()))?;
+        if library.is_none() && matches!(self.template, Template::Rust) {
+            print(concat!(
+                "Cargo.toml asks the registry for mcp-flow ",
+                env!("CARGO_PKG_VERSION"),
+                ". If that is not published, begin again with --library PATH, the directory \
+                 crates/mcp-flow of a checkout.",
+            ))?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Requirement of the crate `mcp-flow`: by path if it is at hand, otherwise this version.
-    fn library(&self) -> anyhow::Result<String> {
-        let path = match &self.library {
-            Some(path) if path.join("Cargo.toml").is_file() => Some(path.canonicalize()?),
+    /// Directory of the crate `mcp-flow`, if it is at hand.
+    fn library(&self) -> anyhow::Result<Option<PathBuf>> {
+        match &self.library {
+            Some(path) if path.join("Cargo.toml").is_file() => Ok(Some(path.canonicalize()?)),
             Some(path) => {
                 let message = format!("{} has no Cargo.toml", path.display());
-                return Err(Failure::new(Exit::Usage, message).into());
+                Err(Failure::new(Exit::Usage, message).into())
             }
-            None => checkout(),
-        };
-        let version = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"");
-        Ok(match path {
-            Some(path) => {
-                format!("{version}, path = {}", toml::Value::from(path.to_string_lossy().as_ref()))
-            }
-            None => version.to_owned(),
-        })
+            None => Ok(checkout()),
+        }
     }
 }
 
-/// Crate `mcp-flow` of the checkout that this program was built in.
+/// Crate `mcp-flow` of the checkout that this program was built in, or installed from.
 fn checkout() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let mut above = program.ancestors().map(|folder| folder.join("crates/mcp-flow"));
-    above.find(|library| library.join("guide").is_dir() && library.join("Cargo.toml").is_file())
+    let above = program.ancestors().map(|folder| folder.join("crates/mcp-flow"));
+    let built = option_env!("MCP_FLOW_LIBRARY").map(PathBuf::from);
+    let mut known = above.chain(built);
+    known.find(|library| library.join("guide").is_dir() && library.join("Cargo.toml").is_file())
+}
+
+/// Lines of a Dockerfile that copy a checkout, which is outside of the project, to the same place.
+fn docker_context(library: &Path) -> String {
+    let Some(checkout) = library.ancestors().nth(2) else { return String::new() };
+    let checkout = checkout.display();
+    let copy = |name: &str| format!("COPY --from=checkout {name} {checkout}/{name}\n");
+    let copies: String = ["Cargo.toml", "crates", "docs"].map(copy).concat();
+    format!(
+        "# The library is a checkout outside of this directory. Build with\n\
+         #   docker build --build-context checkout={checkout} .\n{copies}"
+    )
 }
 
 /// Rejects what is no name of a crate: cargo would, too, but only after the files are written.

@@ -1,13 +1,15 @@
 //! `mcp-flow ping`: connectivity, version and latency of a server.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_flow::client::host::DenyAll;
 use serde_json::json;
 
 use crate::client::connect::ConnectOptions;
 use crate::client::error::explain;
+use crate::client::target::Target;
+use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, sanitize};
 
 /// Check connectivity and latency of a server
@@ -20,6 +22,10 @@ pub(crate) struct Ping {
     #[arg(value_name = "TARGET")]
     target: Vec<String>,
 
+    /// Wait for up to this time until the server can be reached
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+
     #[command(flatten)]
     connect: ConnectOptions,
 }
@@ -28,7 +34,21 @@ impl Ping {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.target)?;
         super::reject_extra_arguments(rest)?;
-        self.connect.with_client(&target, DenyAll, async |client| {
+        let until = self.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        loop {
+            let outcome = self.ping(&target);
+            let is_unreachable = |error| matches!(Failure::exit_of(error), Exit::Unreachable);
+            if !outcome.as_ref().is_err_and(is_unreachable)
+                || until.is_none_or(|until| Instant::now() >= until)
+            {
+                return outcome;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn ping(&self, target: &Target) -> anyhow::Result<ExitCode> {
+        self.connect.with_client(target, DenyAll, async |client| {
             let server = client.server().await.map_err(explain)?;
             let start = Instant::now();
             client.ping().await.map_err(explain)?;
@@ -51,3 +71,6 @@ impl Ping {
         })
     }
 }
+
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);

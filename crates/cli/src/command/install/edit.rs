@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -31,20 +31,18 @@ pub(super) fn add(
     }
 }
 
-fn members(entry: &HostEntry, address: &str, has_type: bool) -> Vec<(String, CstInputValue)> {
-    let text = |text: &str| CstInputValue::String(text.to_owned());
-    let kind = |kind: &str| has_type.then(|| ("type".to_owned(), text(kind)));
+fn members(entry: &HostEntry, address: &str, has_type: bool) -> Vec<(String, Value)> {
+    let kind = |kind: &str| has_type.then(|| ("type".to_owned(), kind.into()));
     match entry {
         HostEntry::Command { program, arguments } => {
-            let arguments = arguments.iter().map(|argument| text(argument)).collect();
             let command = [
-                ("command".to_owned(), text(program)),
-                ("args".to_owned(), CstInputValue::Array(arguments)),
+                ("command".to_owned(), program.as_str().into()),
+                ("args".to_owned(), arguments.as_slice().into()),
             ];
             kind("stdio").into_iter().chain(command).collect()
         }
         HostEntry::Address(url) => {
-            kind("http").into_iter().chain([(address.to_owned(), text(url))]).collect()
+            kind("http").into_iter().chain([(address.to_owned(), url.as_str().into())]).collect()
         }
     }
 }
@@ -53,7 +51,7 @@ fn add_json(
     text: &str,
     section: &str,
     name: &str,
-    members: Vec<(String, CstInputValue)>,
+    members: Vec<(String, Value)>,
 ) -> anyhow::Result<String> {
     let empty = text.trim_start_matches('\u{feff}').trim().is_empty();
     let root = parse_json(if empty { "{}\n" } else { text })?;
@@ -62,21 +60,17 @@ fn add_json(
     let servers = object
         .object_value_or_create(section)
         .with_context(|| format!("`{section}` is not an object"))?;
-    let value = CstInputValue::Object(members);
     match servers.get(name) {
-        Some(known) => {
-            let added = CstRootNode::parse("{}", &ParseOptions::default())?;
-            added.set_value(value.clone());
-            let is_same = known.value().and_then(|value| value.to_serde_value())
-                == added.value().and_then(|value| value.to_serde_value());
-            if is_same {
-                return Ok(text.to_owned());
-            }
-            known.set_value(value);
-        }
+        Some(known) => match known.object_value() {
+            Some(known) => merge(&known, &members),
+            None => known.set_value(object_of(&members)),
+        },
         None => {
-            servers.append(name, value);
+            servers.append(name, object_of(&members));
         }
+    }
+    if root.to_serde_value().as_ref() == Some(&before) {
+        return Ok(text.to_owned());
     }
     let mut after = root.to_string();
     if !after.ends_with('\n') && (empty || text.ends_with('\n')) {
@@ -100,6 +94,42 @@ fn add_json(
         "the file cannot be changed safely; add the server by hand"
     );
     Ok(after)
+}
+
+/// Changes how a server is reached. Other members, such as its environment, stay.
+fn merge(known: &CstObject, members: &[(String, Value)]) {
+    for key in ["type", "command", "args", "url", "httpUrl"] {
+        if let Some(other) = known.get(key)
+            && !members.iter().any(|(name, _)| name == key)
+        {
+            other.remove();
+        }
+    }
+    for (name, value) in members {
+        match known.get(name) {
+            Some(member) => {
+                let before = member.value().and_then(|value| value.to_serde_value());
+                if before.as_ref() != Some(value) {
+                    member.set_value(input(value));
+                }
+            }
+            None => {
+                known.append(name, input(value));
+            }
+        }
+    }
+}
+
+fn object_of(members: &[(String, Value)]) -> CstInputValue {
+    let members = members.iter().map(|(name, value)| (name.clone(), input(value)));
+    CstInputValue::Object(members.collect())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        other => CstInputValue::String(other.as_str().unwrap_or_default().to_owned()),
+    }
 }
 
 fn parse_json(text: &str) -> anyhow::Result<CstRootNode> {
@@ -211,6 +241,30 @@ mod tests {
         let toml = "# mine\nmodel = \"m\" # nice\n\n[mcp_servers.a]\ncommand = \"x\" # first\n";
         let changed = add(toml, Format::Toml, "flow", &entry()).unwrap();
         assert!(changed.starts_with(toml) && changed.contains("[mcp_servers.flow]"), "{changed}");
+    }
+
+    /// What a person has set beside the command stays, in every format.
+    #[test]
+    fn known_servers_keep_what_is_not_replaced() {
+        for host in HostName::ALL {
+            let text = match host.format() {
+                Format::Json { section, address, .. } => format!(
+                    "{{\n  \"{section}\": {{\n    \"flow\": {{\n      \"{address}\": \"http://old\",\n      \
+                     \"env\": {{\"KEY\": \"mine\"}}, // kept\n      \"disabled\": true\n    }}\n  }}\n}}\n"
+                ),
+                Format::Toml => {
+                    "[mcp_servers.flow]\nurl = \"http://old\"\ndisabled = true # kept\n\
+                                 env = { KEY = \"mine\" }\n"
+                        .to_owned()
+                }
+            };
+            let changed = add(&text, host.format(), "flow", &entry()).unwrap();
+            for kept in ["\"mine\"", "disabled", "kept", "/bin/mf"] {
+                assert!(changed.contains(kept), "{changed}");
+            }
+            assert!(!changed.contains("http://old"), "{changed}");
+            assert_eq!(add(&changed, host.format(), "flow", &entry()).unwrap(), changed);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde_json::{Map, Value};
 
 use super::{files, usage};
+use crate::configuration::json_problem;
 
 /// Name, texts and contents of a project.
 #[derive(Debug)]
@@ -256,7 +257,7 @@ fn read_registry_entry(folder: &Path) -> anyhow::Result<Map<String, Value>> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     serde_json::from_str(&text)
-        .map_err(|error| usage(format!("{} is not a JSON object: {error}", path.display())))
+        .map_err(|error| usage(format!("{}: {}", path.display(), json_problem(&error))))
 }
 
 #[cfg(test)]

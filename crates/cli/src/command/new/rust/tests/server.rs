@@ -68,7 +68,7 @@ async fn restart(
 async fn start(folder: &Path) -> Result<(Child, Client), Box<dyn Error>> {
     let mut program = Command::new(env!("CARGO_BIN_EXE_NEW-NAME"))
         .args(["--listen", "127.0.0.1:0"])
-        .current_dir(folder)
+        .env("STATE_DIRECTORY", folder)
         .stdout(Stdio::piped())
         .spawn()?;
     let mut url = String::new();
