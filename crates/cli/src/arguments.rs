@@ -34,6 +34,7 @@ use crate::command::stdio::Stdio;
 use crate::command::tail::Tail;
 use crate::command::tasks::Tasks;
 use crate::command::tool::Tool;
+use crate::command::ui::Ui;
 use crate::command::verify::Verify;
 use crate::command::workflow::Workflow;
 
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Stdio(Stdio),
     Bridge(Box<Bridge>),
     Dev(Dev),
+    Ui(Box<Ui>),
     Tools(Tools),
     Resources(Resources),
     Prompts(Prompts),
@@ -180,6 +182,7 @@ Examples:
                                       Expose a remote server over standard input and output
   mcp-flow bridge --listen 127.0.0.1:8000 -- npx -y some-server
                                       Expose a stdio server over HTTP
+  mcp-flow ui -- npx -y some-server   Open the console for any server
   mcp-flow dev -- python server.py    Restart a server when its files change
   mcp-flow install flow               Add this server to the configuration of MCP hosts
   mcp-flow record FILE -- COMMAND     Record the traffic with a server, without secrets

@@ -2,6 +2,7 @@
 //! sessions, downloads, and errors with their exit codes.
 
 pub(crate) mod approval;
+pub(crate) mod browser;
 pub(crate) mod browser_login;
 pub(crate) mod connect;
 pub(crate) mod download;

@@ -27,6 +27,7 @@ pub(crate) mod stdio;
 pub(crate) mod tail;
 pub(crate) mod tasks;
 pub(crate) mod tool;
+pub(crate) mod ui;
 pub(crate) mod verify;
 pub(crate) mod workflow;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Stdio(stdio) => stdio.run(arguments.log),
         Command::Bridge(bridge) => bridge.run(arguments.log),
         Command::Dev(dev) => dev.run(arguments.log),
+        Command::Ui(ui) => ui.run(arguments.log),
         Command::Tools(tools) => tools.run(),
         Command::Resources(resources) => resources.run(),
         Command::Prompts(prompts) => prompts.run(),

@@ -1,10 +1,11 @@
-//! `mcp-flow bridge`, `dev` and `install` of the real program.
+//! `mcp-flow bridge`, `ui`, `dev` and `install` of the real program.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use mcp_flow::client::{Client, HttpOptions, Program, Revision, RevisionPolicy, connector};
-use mcp_flow_testkit::wait::output;
+use mcp_flow_testkit::http::Request;
+use mcp_flow_testkit::wait::{output, within};
 use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 
@@ -19,9 +20,12 @@ struct Served {
 }
 
 async fn serve(arguments: &[&str]) -> Served {
+    serve_by(tokio::process::Command::new(PROGRAM).args(arguments)).await
+}
+
+async fn serve_by(command: &mut tokio::process::Command) -> Served {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
-    let mut command = tokio::process::Command::new(PROGRAM);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -103,6 +107,43 @@ async fn a_command_is_bridged_to_http() {
     }
 }
 
+/// The console for a stdio server, in the browser that is configured.
+#[tokio::test]
+async fn the_console_of_any_server_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let (browser, opened) = (folder.path().join("browser"), folder.path().join("opened"));
+    let script = format!(
+        "#!/bin/sh\nprintf %s \"$1\" > '{0}.new' && mv '{0}.new' '{0}'\n",
+        opened.display()
+    );
+    std::fs::write(&browser, script).unwrap();
+    std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(["ui", "--json", "--", PROGRAM, "stdio", "--store", "memory:"]);
+    let ui = serve_by(command.env("BROWSER", &browser)).await;
+    let page = ui.endpoints["http"].as_str().unwrap();
+    let text = within("the page to be opened", async {
+        loop {
+            match std::fs::read_to_string(&opened) {
+                Ok(text) => return text,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    });
+    assert_eq!(text.await, page);
+    let address = page.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let request = Request::get("/");
+    let response = within("the page", request.send(address));
+    let page = response.await.text().await;
+    assert!(page.contains("<title>MCP Flow</title>"), "{page}");
+    let url = ui.endpoints["mcp"].as_str().unwrap();
+    let client = Client::builder().connect_by(connector(url, &HttpOptions::new()).unwrap());
+    let client = timeout(LIMIT, client).await.expect("it connects").unwrap();
+    assert_eq!(add(&client, 2, 3).await, "5", "without a prefix");
+    client.close().await;
+}
+
 #[test]
 fn bad_targets_are_rejected() {
     for (arguments, code, said) in [
@@ -111,6 +152,9 @@ fn bad_targets_are_rejected() {
         (&["bridge", "--listen", "0.0.0.0:0", "--", "true"], 1, "is public"),
         (&["dev", "--listen", "0.0.0.0:0", "--", "true"], 2, "is public"),
         (&["dev"], 2, "COMMAND"),
+        (&["ui", "--listen", "0.0.0.0:0", "--", "true"], 1, "is public"),
+        (&["ui", "--", "false"], 3, "cannot connect to false"),
+        (&["ui", "http://127.0.0.1:1/mcp"], 3, "refused"),
         (&["install", "a b"], 2, "a name has"),
         (&["install", "a", "--url", "nowhere"], 2, "not a server address"),
     ] {
@@ -234,6 +278,14 @@ fn servers_are_installed_in_the_hosts_that_are_there() {
         path != cursor && std::fs::read_to_string(path).unwrap() == mine
     });
     assert_eq!(backups.count(), 1);
+    // A program is found wherever the host starts it; names are in the PATH.
+    for (program, expected) in [("target/debug/shop", "target/debug/shop"), ("./shop", "shop")] {
+        let (_, said) = install(home.path(), &["shop", "--print", "--host=cursor", "--", program]);
+        let expected = home.path().canonicalize().unwrap().join(expected);
+        assert!(said.contains(&format!("\"{}\"", expected.display())), "{said}");
+    }
+    let (_, said) = install(home.path(), &["shop", "--print", "--host=cursor", "--", "npx", "a/b"]);
+    assert!(said.contains("\"npx\"") && said.contains("\"a/b\""), "{said}");
     // A file with an error stays as it is, and the others are changed.
     std::fs::write(&cursor, "{\"mcpServers\": {").unwrap();
     let (broken, said) = install(home.path(), &["far", "--yes", "--url", "https://h/mcp"]);

@@ -10,6 +10,7 @@ use mcp_flow_gateway::{Gateway, UpstreamSettings};
 use crate::arguments::LogOptions;
 use crate::client::browser_login::BrowserLogin;
 use crate::client::connect::ConnectOptions;
+use crate::client::target::Target;
 use crate::log;
 use crate::server::relay;
 use crate::server::serving::ServingOptions;
@@ -43,22 +44,7 @@ impl Bridge {
         super::reject_extra_arguments(rest)?;
         self.serving.check()?;
         let login = Arc::new(BrowserLogin::default());
-        let connector = match self.no_login {
-            true => self.connection.connector(&target)?,
-            false => self.connection.connector_with_login(&target, &login)?,
-        };
-        let mut upstream = UpstreamSettings::new("server", connector);
-        upstream.revision = self.connection.revision();
-        upstream.call_timeout = self.connection.timeout().max(CALL_TIME);
-        // A server that restarts is waited for: nothing was sent to it yet.
-        upstream.reconnect = Backoff {
-            initial: Duration::from_millis(250),
-            max: Duration::from_secs(2),
-            attempts: RECONNECT_ATTEMPTS,
-            initial_attempts: RECONNECT_ATTEMPTS,
-        };
-        // The host decides how long the server is needed.
-        upstream.idle_timeout = FOREVER;
+        let upstream = upstream(&self.connection, &target, (!self.no_login).then_some(&login))?;
         let runtime = self.serving.runtime()?;
         let after_login = login.clone();
         let ended = runtime.block_on(relay::serve(upstream, &self.serving, move |gateway| {
@@ -69,6 +55,32 @@ impl Bridge {
         runtime.shutdown_background();
         ended
     }
+}
+
+/// Returns the settings of the server that the options name. With a login, one that requires it is
+/// logged in to by the user's browser.
+pub(crate) fn upstream(
+    connection: &ConnectOptions,
+    target: &Target,
+    login: Option<&Arc<BrowserLogin>>,
+) -> anyhow::Result<UpstreamSettings> {
+    let connector = match login {
+        None => connection.connector(target)?,
+        Some(login) => connection.connector_with_login(target, login)?,
+    };
+    let mut upstream = UpstreamSettings::new("server", connector);
+    upstream.revision = connection.revision();
+    upstream.call_timeout = connection.timeout().max(CALL_TIME);
+    // A server that restarts is waited for: nothing was sent to it yet.
+    upstream.reconnect = Backoff {
+        initial: Duration::from_millis(250),
+        max: Duration::from_secs(2),
+        attempts: RECONNECT_ATTEMPTS,
+        initial_attempts: RECONNECT_ATTEMPTS,
+    };
+    // Clients decide how long the server is needed.
+    upstream.idle_timeout = FOREVER;
+    Ok(upstream)
 }
 
 /// Shortest time for a response. Hosts have limits of their own.

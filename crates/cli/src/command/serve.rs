@@ -117,6 +117,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR", help_heading = "Logging")]
     record: Option<PathBuf>,
 
+    /// Mask the values of members with this name in the recording, besides passwords, tokens, keys and the
+    /// like; may be repeated
+    #[arg(long = "mask", value_name = "NAME", requires = "record", help_heading = "Logging")]
+    masked: Vec<String>,
+
     #[command(flatten)]
     offer: OfferOptions,
 
@@ -226,7 +231,9 @@ impl Serve {
         let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
         let server = admin.add_to(server);
         admin.cassettes(cassette_of_exchanges);
-        let recorder = self.record.as_deref().map(recording::start).transpose()?;
+        let recorder = self.record.as_deref();
+        let recorder =
+            recorder.map(|folder| recording::start(folder, &self.masked)).transpose()?;
         let server = match &recorder {
             Some(recorder) => server.tap(RecordingTap(recorder.clone())),
             None => server,

@@ -1,13 +1,14 @@
 //! The authorization page in the user's browser, and the redirect back.
 
 use std::io::IsTerminal as _;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow::oauth::{LoopbackListener, UserAgent};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use url::Url;
+
+use crate::client::browser::open_browser;
 
 /// Prints the URL of the page, opens it in a browser if there is one, and waits for the redirect: to
 /// a local port, or pasted into the terminal.
@@ -51,7 +52,8 @@ impl UserAgent for Terminal {
                 eprintln!("If the page it redirects to does not load, paste its URL here.");
             }
             if self.opens_browser {
-                open_browser(page);
+                // Its URL was printed.
+                let _ = open_browser(page);
             }
             tokio::select! {
                 returned = self.loopback.wait(&state) => Ok(returned),
@@ -78,24 +80,6 @@ async fn pasted() -> String {
         }
     }
     std::future::pending().await
-}
-
-/// Opens a page in the user's browser, if there is one; its URL is printed anyway. The URL was
-/// checked to be http or https.
-fn open_browser(page: &Url) {
-    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let named = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
-    let program = match named {
-        Some(name) => name,
-        None if cfg!(target_os = "macos") => "open".to_owned(),
-        None if has("DISPLAY") || has("WAYLAND_DISPLAY") => "xdg-open".to_owned(),
-        None => return,
-    };
-    let mut command = Command::new(program);
-    command.arg(page.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Err(error) = command.spawn() {
-        tracing::debug!(%error, "cannot open a browser");
-    }
 }
 
 /// Limit on pasted input, in bytes.
