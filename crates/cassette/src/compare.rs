@@ -41,7 +41,7 @@ impl Variations {
         self.paths.insert((request.to_owned(), general(path)));
     }
 
-    fn varies(&self, request: &str, path: &str) -> bool {
+    pub(crate) fn varies(&self, request: &str, path: &str) -> bool {
         !self.paths.is_empty() && self.paths.contains(&(request.to_owned(), general(path)))
     }
 }

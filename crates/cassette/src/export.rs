@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::format::{CassetteHeader, VERSION};
+use crate::answers::MessageMasker;
+use crate::format::{CassetteHeader, Side, VERSION};
 use crate::mask::Masker;
 
 /// Writes captured exchanges as a cassette, masked. An exchange has the members `at` (milliseconds since
@@ -12,7 +13,7 @@ use crate::mask::Masker;
 /// `result` (JSON texts), and `error`. Those whose texts were cut off are left out, and the cassette says
 /// how many.
 pub fn cassette_of_exchanges(exchanges: &[Value]) -> String {
-    let masker = Masker::new(&[]);
+    let mut masker = MessageMasker::new(Masker::new(&[]));
     let mut lines = Vec::new();
     let mut connections = BTreeMap::new();
     let (mut messages, mut lost) = (0, 0_u64);
@@ -25,12 +26,12 @@ pub fn cassette_of_exchanges(exchanges: &[Value]) -> String {
             lost += 2;
             continue;
         };
-        masker.mask(&mut request);
-        masker.mask(&mut response);
         // The capture does not tell connections apart; callers do not share one.
         let caller = ["transport", "principal", "client"].map(|name| exchange[name].to_string());
-        let next = connections.len() + 1;
+        let next = connections.len() as u64 + 1;
         let connection = *connections.entry(caller).or_insert(next);
+        masker.mask(Side::Client, connection, &mut request);
+        masker.mask(Side::Server, connection, &mut response);
         let start = round(began(exchange) - begun);
         let end = round(exchange["at"].as_f64().unwrap_or_default() - begun);
         for (at, from, message) in [(start, "client", request), (end, "server", response)] {

@@ -6,10 +6,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::order::put_answers_behind_questions;
+use crate::tape::find_asked;
 
 /// Version of the format that this program writes, and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
@@ -40,7 +42,7 @@ pub struct CassetteHeader {
 }
 
 /// Sender of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Side {
     Client,
@@ -171,7 +173,15 @@ impl Cassette {
                 Ok(read) => is_complete |= cassette.add(line, read)?,
                 Err(_) if !has_end => break,
                 Err(problem) => {
-                    return Err(CassetteError::Damaged { line, problem: problem.to_string() });
+                    let problem = match problem.classify() {
+                        Category::Data => format!(
+                            "a member at column {} is not of its type, such as `at`, a number, or \
+                             `from`, \"client\" or \"server\"",
+                            problem.column()
+                        ),
+                        _ => format!("this is no JSON from column {} on", problem.column()),
+                    };
+                    return Err(CassetteError::Damaged { line, problem });
                 }
             }
         }
@@ -234,15 +244,15 @@ impl Cassette {
     /// `method`, `params`, and `result` or `error`. Those without a response have neither.
     pub fn exchanges(&self) -> Vec<Value> {
         let mut exchanges: Vec<Value> = Vec::new();
-        let mut open: HashMap<(u64, String, String), usize> = HashMap::new();
+        let mut open: HashMap<(u64, Side), Vec<Asked>> = HashMap::new();
         for record in &self.records {
             let Body::Message(raw) = &record.body else { continue };
             for message in messages_in(raw) {
-                let id = message.id.as_ref().map(Value::to_string).unwrap_or_default();
+                let id = message.id.clone().unwrap_or_default();
                 match message.kind() {
                     Some(Kind::Request) => {
-                        let key = (record.connection, record.from.to_string(), id);
-                        open.insert(key, exchanges.len());
+                        let asked = open.entry((record.connection, record.from)).or_default();
+                        asked.push(Asked { id, exchange: record.exchange, index: exchanges.len() });
                         exchanges.push(json!({
                             "at": record.at,
                             "from": record.from,
@@ -256,8 +266,12 @@ impl Cassette {
                             Side::Client => Side::Server,
                             Side::Server => Side::Client,
                         };
-                        let key = (record.connection, asked.to_string(), id);
-                        let Some(index) = open.remove(&key) else { continue };
+                        let Some(asked) = open.get_mut(&(record.connection, asked)) else {
+                            continue;
+                        };
+                        let requests = asked.iter().map(|one| (&one.id, one.exchange));
+                        let Some(at) = find_asked(requests, &id, record.exchange) else { continue };
+                        let index = asked.remove(at).index;
                         let exchange = &mut exchanges[index];
                         let asked_at = exchange["at"].as_f64().unwrap_or_default();
                         exchange["time"] = (record.at - asked_at).into();
@@ -277,6 +291,14 @@ impl Cassette {
     pub fn messages(&self) -> usize {
         self.records.len()
     }
+}
+
+/// A request without a response.
+struct Asked {
+    id: Value,
+    /// HTTP request that it came by.
+    exchange: Option<u64>,
+    index: usize,
 }
 
 /// A JSON-RPC message, as far as needed to tell kinds apart.
@@ -342,11 +364,40 @@ pub(crate) fn messages_in(raw: &RawValue) -> Vec<Parsed> {
 #[cfg(test)]
 mod tests {
     use super::{Cassette, CassetteError};
+    use crate::tape::{Step, Tape};
 
     const HEADER: &str = "{\"cassette\":1,\"recorder\":\"x\"}\n";
 
     fn read(text: &str) -> Result<Cassette, CassetteError> {
         Cassette::parse(text.as_bytes())
+    }
+
+    /// Clients without a session may use one id at the same time.
+    #[test]
+    fn responses_belong_to_their_http_requests() {
+        let mut text = HEADER.to_owned();
+        for (at, from, exchange, message) in [
+            (1, "client", 1, "{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}"),
+            (2, "client", 2, "{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"b\"}}"),
+            (3, "server", 2, "{\"id\":1,\"result\":\"b\"}"),
+            (4, "server", 1, "{\"id\":1,\"result\":\"a\"}"),
+        ] {
+            text += &format!(
+                "{{\"at\":{at},\"from\":\"{from}\",\"exchange\":{exchange},\"message\":{message}}}\n"
+            );
+        }
+        let cassette = read(&text).unwrap();
+        let exchanges = cassette.exchanges();
+        assert!(
+            exchanges.iter().all(|one| one["params"]["name"] == one["result"]),
+            "{exchanges:?}"
+        );
+        let tape = Tape::new(&cassette, &[]);
+        for exchange in &tape.exchanges {
+            let (_, step) = &exchange.steps[0];
+            let name = exchange.params["name"].clone();
+            assert!(matches!(step, Step::Response { value, .. } if *value == name), "{exchange:?}");
+        }
     }
 
     #[test]
@@ -367,6 +418,8 @@ mod tests {
         for damage in ["oops\n", "{\"message\":{}}\n", "{\"from\":\"moon\",\"message\":{}}\n"] {
             let text = format!("{HEADER}{damage}{line}");
             assert!(matches!(read(&text), Err(CassetteError::Damaged { line: 2, .. })), "{damage}");
+            let told = read(&text).unwrap_err().to_string();
+            assert!(told.starts_with("line 2: ") && !told.contains(" at line "), "{told}");
         }
     }
 }

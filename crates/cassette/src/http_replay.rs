@@ -4,26 +4,27 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
-use crate::player::{Player, ReplayOptions, Reply};
+use crate::local::is_local_request;
+use crate::player::{Player, Received, ReplayOptions, Reply};
+use crate::schedule::{Schedule, sleep_until};
 use crate::tap::sha256;
 use crate::tape::Tape;
 
 type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
-
-type Events = mpsc::Receiver<Reply>;
 
 /// A server that answers as recorded. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -46,13 +47,20 @@ struct Inner {
 struct Session {
     player: Player,
     /// Streams of requests that are not answered yet.
-    streams: HashMap<u64, mpsc::Sender<Reply>>,
-    /// Stream for everything else.
-    events: Option<mpsc::Sender<Reply>>,
-    /// Events before that stream was opened.
-    waiting: Vec<Reply>,
+    streams: HashMap<u64, Arc<Events>>,
+    /// Stream for everything else, which keeps events until it is opened.
+    events: Arc<Events>,
     /// All replies go to the one stream.
     is_legacy: bool,
+}
+
+/// Events that wait for a client.
+#[derive(Debug, Default)]
+struct Events {
+    schedule: Mutex<Schedule>,
+    changed: Notify,
+    /// Nothing will be added.
+    is_closed: AtomicBool,
 }
 
 impl ReplayServer {
@@ -209,7 +217,7 @@ impl ReplayServer {
 enum Answer {
     None,
     One(Reply),
-    Stream(Events),
+    Stream(Arc<Events>),
 }
 
 impl Session {
@@ -217,29 +225,39 @@ impl Session {
         Self {
             player: Player::new(tape.clone(), options),
             streams: HashMap::new(),
-            events: None,
-            waiting: Vec::new(),
+            events: Arc::default(),
             is_legacy: false,
         }
     }
 
-    fn open_events(&mut self) -> Events {
-        let (sender, events) = mpsc::channel(MAX_EVENTS);
-        for reply in self.waiting.drain(..) {
-            let _ = sender.try_send(reply);
-        }
-        self.events = Some(sender);
+    /// Opens the common stream, and closes the one that was open before.
+    fn open_events(&mut self) -> Arc<Events> {
+        let events = Arc::<Events>::default();
+        let before = std::mem::replace(&mut self.events, events.clone());
+        std::mem::swap(&mut *before.schedule.lock(), &mut *events.schedule.lock());
+        before.close();
         events
     }
 
     /// Takes a message whose replies go to the streams that are open.
     fn receive(&mut self, body: &[u8]) {
-        let (_, replies) = self.player.receive(body);
-        self.route(replies);
+        let received = self.play(body);
+        self.route(received.replies);
+    }
+
+    fn play(&mut self, body: &[u8]) -> Received {
+        let received = self.player.receive(body);
+        if let Some(id) = &received.cancelled {
+            for events in self.streams.values().chain([&self.events]) {
+                events.schedule.lock().cancel(id);
+                events.changed.notify_one();
+            }
+        }
+        received
     }
 
     fn request(&mut self, body: &[u8]) -> Answer {
-        let (run, mut replies) = self.player.receive(body);
+        let Received { run, mut replies, .. } = self.play(body);
         let Some(run) = run else {
             // A message that cannot be read is answered; others are not.
             return match replies.pop() {
@@ -258,36 +276,77 @@ impl Session {
         {
             return replies.pop().map_or(Answer::None, Answer::One);
         }
-        let (sender, events) = mpsc::channel(MAX_EVENTS);
-        self.streams.insert(run, sender);
+        if self.streams.len() >= MAX_STREAMS {
+            // Those whose clients have gone.
+            self.streams.retain(|_, events| Arc::strong_count(events) > 1);
+        }
+        let events = Arc::<Events>::default();
+        self.streams.insert(run, events.clone());
         self.route(replies);
         Answer::Stream(events)
     }
 
-    /// Sends replies to the streams of their requests; what follows a response, to the common one.
-    fn route(&mut self, replies: Vec<Reply>) {
-        for reply in replies {
-            let own = self.streams.get(&reply.run).filter(|_| !self.is_legacy).cloned();
-            if reply.is_response {
-                self.streams.remove(&reply.run);
+    /// Sends replies, which belong to one request, to its stream; what follows its response, to the
+    /// common one.
+    fn route(&mut self, mut replies: Vec<Reply>) {
+        let Some(run) = replies.first().map(|reply| reply.run) else { return };
+        if !self.is_legacy
+            && let Some(own) = self.streams.get(&run).cloned()
+        {
+            let end = replies.iter().position(|reply| reply.is_response).map(|at| at + 1);
+            let rest = replies.split_off(end.unwrap_or(replies.len()));
+            own.push(std::mem::replace(&mut replies, rest));
+            if end.is_some() {
+                self.streams.remove(&run);
+                own.close();
             }
-            match own.or_else(|| self.events.clone()) {
-                Some(stream) => drop(stream.try_send(reply)),
-                None if self.waiting.len() < MAX_EVENTS => self.waiting.push(reply),
-                None => {}
+        }
+        // Nobody may ever read these.
+        let room = MAX_EVENTS.saturating_sub(self.events.schedule.lock().len());
+        replies.truncate(room);
+        self.events.push(replies);
+    }
+}
+
+impl Events {
+    fn push(&self, replies: Vec<Reply>) {
+        self.schedule.lock().push(replies);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next event that is due; none at the end.
+    async fn next(&self) -> Option<Reply> {
+        loop {
+            let due = {
+                let mut schedule = self.schedule.lock();
+                if let Some(reply) = schedule.pop() {
+                    return Some(reply);
+                }
+                schedule.next_due()
+            };
+            if due.is_none() && self.is_closed.load(Ordering::Acquire) {
+                return None;
+            }
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = self.changed.notified() => {}
             }
         }
     }
 }
 
-/// A response with events until their sender is gone.
-fn event_stream(first: Option<String>, events: Events) -> Response<AnyBody> {
-    let body = stream::unfold((first, events), |(first, mut events)| async move {
+/// A response with events until their stream is closed.
+fn event_stream(first: Option<String>, events: Arc<Events>) -> Response<AnyBody> {
+    let body = stream::unfold((first, events), |(first, events)| async move {
         let text = match first {
             Some(text) => text,
             None => {
-                let reply = events.recv().await?;
-                tokio::time::sleep(reply.delay).await;
+                let reply = events.next().await?;
                 format!("event: message\ndata: {}\n\n", reply.message)
             }
         };
@@ -310,21 +369,6 @@ async fn read(request: Request<Incoming>) -> Result<Bytes, Response<AnyBody>> {
     }
 }
 
-/// Returns whether a request names this machine, so that web pages of others cannot send it.
-fn is_local_request(headers: &HeaderMap) -> bool {
-    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let host = |authority: &str| -> bool {
-        let host = match authority.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => authority,
-        };
-        matches!(host, "localhost" | "127.0.0.1" | "[::1]")
-    };
-    let origin = text(header::ORIGIN).and_then(|origin| origin.split_once("://"));
-    text(header::HOST).is_none_or(host)
-        && (!headers.contains_key(header::ORIGIN) || origin.is_some_and(|(_, rest)| host(rest)))
-}
-
 fn plain(status: StatusCode, text: &str) -> Response<AnyBody> {
     let mut response = Response::new(full(text.to_owned()));
     *response.status_mut() = status;
@@ -341,8 +385,11 @@ const MESSAGES: &str = "/messages";
 /// Limit on a message of a client.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// Limit on events that wait for a client.
-const MAX_EVENTS: usize = 10_000;
+/// Limit on events that wait for a client to open the common stream, and to read it.
+const MAX_EVENTS: usize = 100_000;
+
+/// Streams from which on those that nobody reads are looked for.
+const MAX_STREAMS: usize = 1000;
 
 const MAX_SESSIONS: usize = 1000;
 

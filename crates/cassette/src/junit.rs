@@ -10,9 +10,10 @@ pub fn junit_report(name: &str, report: &VerifyReport) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let time: f64 = report.exchanges.iter().map(|exchange| exchange.seconds).sum();
     let suite = format!(
-        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" time=\"{time:.3}\"",
+        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{}\" time=\"{time:.3}\"",
         escape(name),
-        report.exchanges.len()
+        report.exchanges.len(),
+        report.exchanges.len() - report.compared()
     );
     let _ = writeln!(text, "<testsuites><testsuite {suite}>");
     for exchange in &report.exchanges {
@@ -24,6 +25,10 @@ pub fn junit_report(name: &str, report: &VerifyReport) -> String {
             escape(&exchange.request),
             exchange.seconds
         );
+        if let Some(reason) = exchange.skipped {
+            let _ = writeln!(text, "><skipped message=\"{}\"/></testcase>", escape(reason));
+            continue;
+        }
         if exchange.is_same() {
             text.push_str("/>\n");
             continue;
@@ -39,6 +44,17 @@ pub fn junit_report(name: &str, report: &VerifyReport) -> String {
     }
     text.push_str("</testsuite></testsuites>\n");
     text
+}
+
+/// Writes a report as JUnit XML of a verification that could not be made.
+pub fn junit_error(name: &str, problem: &str) -> String {
+    let (name, problem) = (escape(name), escape(problem));
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <testsuites><testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\" time=\"0\">\n\
+         <testcase classname=\"{name}\" name=\"verify\"><error message=\"{problem}\"/></testcase>\n\
+         </testsuite></testsuites>\n"
+    )
 }
 
 /// Escapes a text for XML, and leaves out characters that XML cannot hold.

@@ -1,6 +1,6 @@
 //! Cassettes: recordings of MCP traffic, one JSON Lines file each.
 //!
-//! A [`Recorder`] writes one beside a relay ([`relay_stdio`], [`HttpRelay`]) that passes bytes on in
+//! A [`Recorder`] writes one beside a relay ([`StdioRelay`], [`HttpRelay`]) that passes bytes on in
 //! both directions without changing or holding them. [`mask`](Masker) removes secrets before anything
 //! is written. A [`Player`] answers as recorded, over pipes ([`replay_stdio`]) and HTTP
 //! ([`ReplayServer`]). [`verify`] plays the client's side against a real server and compares.
@@ -8,31 +8,38 @@
 //! The format is documented in `docs/cassettes.md`. Everything in a cassette is untrusted: it may be
 //! truncated, edited or newer than this program.
 
+mod answers;
 mod compare;
 mod export;
 mod format;
 mod http_recorder;
 mod http_replay;
 mod junit;
+mod large;
+mod local;
 mod mask;
 mod nearest;
 mod order;
 mod player;
+mod recorded_body;
 mod recorder;
+mod relay_target;
+mod schedule;
 mod stdio;
 mod tap;
 mod tape;
 mod verify;
 
+pub use answers::MessageMasker;
 pub use compare::{Difference, Variations};
 pub use export::cassette_of_exchanges;
 pub use format::{Cassette, CassetteError, CassetteHeader};
 pub use http_recorder::HttpRelay;
 pub use http_replay::ReplayServer;
-pub use junit::junit_report;
+pub use junit::{junit_error, junit_report};
 pub use mask::{MASK, Masker};
 pub use player::{Player, ReplayOptions};
-pub use recorder::{Recorder, RecordingSummary};
-pub use stdio::{relay_stdio, replay_stdio};
+pub use recorder::{Recorder, RecordingFile, RecordingSummary};
+pub use stdio::{StdioRelay, replay_stdio};
 pub use tape::Tape;
 pub use verify::{VerifiedExchange, VerifyOptions, VerifyReport, verify};

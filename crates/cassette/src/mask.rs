@@ -4,39 +4,32 @@
 //! credentials, authorization headers, keys of well-known services. JSON inside of strings is masked
 //! as well. Schemas keep their property names, which are no secrets.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use regex::{Captures, Regex};
-use serde_json::Value;
+use mcp_flow_proto::secrets::{
+    is_count_name, is_encoded_login, is_secret_name, mask_secrets, normalize_name,
+};
+use serde_json::{Map, Value};
 
 /// Text in place of a secret.
 pub const MASK: &str = "[masked]";
 
 /// Rules for what is masked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Masker {
     names: Vec<String>,
-    patterns: Patterns,
-}
-
-#[derive(Debug)]
-struct Patterns {
-    url: Regex,
-    scheme: Regex,
-    header: Regex,
-    pair: Regex,
-    token: Regex,
-    key: Regex,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// Beneath a member with the name of a secret.
     is_secret: bool,
+    /// Beneath a member whose numbers are no secrets.
+    is_count: bool,
     /// Within a JSON Schema.
     in_schema: bool,
     /// Within an object of headers or environment variables.
     in_headers: bool,
+    /// Within an object named after an API, whose `key` is a secret.
+    in_api: bool,
     depth: usize,
 }
 
@@ -53,10 +46,7 @@ impl Masker {
     /// assert_eq!(value, json!({"customer": "[masked]", "apiKey": "[masked]", "city": "Paris"}));
     /// ```
     pub fn new(names: &[String]) -> Self {
-        Self {
-            names: names.iter().map(|name| normalize(name)).collect(),
-            patterns: Patterns::new(),
-        }
+        Self { names: names.iter().map(|name| normalize_name(name)).collect() }
     }
 
     /// Masks a value. Returns whether anything was masked.
@@ -64,28 +54,33 @@ impl Masker {
         self.mask_at(value, Place::default())
     }
 
-    /// Masks a text, such as a command line.
+    /// Masks a text, such as a line of a log.
     pub fn mask_text(&self, text: &str) -> String {
         self.masked_text(text, Place::default()).unwrap_or_else(|| text.to_owned())
     }
 
+    /// Masks a command, and joins its words.
+    ///
+    /// ```
+    /// use mcp_flow_cassette::Masker;
+    ///
+    /// let command = ["server", "--password", "hunter2", "--port", "80"].map(str::to_owned);
+    /// assert_eq!(Masker::new(&[]).mask_command(&command), "server --password [masked] --port 80");
+    /// ```
+    pub fn mask_command(&self, words: &[String]) -> String {
+        let mut words: Vec<_> = words.iter().map(|word| Value::from(word.as_str())).collect();
+        self.mask_array(&mut words, Place::default());
+        let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
+        self.mask_text(&words.join(" "))
+    }
+
     fn mask_at(&self, value: &mut Value, place: Place) -> bool {
         match value {
-            Value::Object(members) => {
-                let mut changed = false;
-                for (name, value) in members.iter_mut() {
-                    let inner = self.enter(name, place);
-                    changed |= self.mask_at(value, inner);
-                }
-                changed
-            }
-            Value::Array(values) => {
-                values.iter_mut().fold(false, |changed, value| self.mask_at(value, place) | changed)
-            }
+            Value::Object(members) => self.mask_object(members, place),
+            Value::Array(values) => self.mask_array(values, place),
+            Value::Number(_) if place.is_count => false,
             Value::String(_) | Value::Number(_) if place.is_secret && !place.in_schema => {
-                let is_new = value.as_str() != Some(MASK);
-                *value = MASK.into();
-                is_new
+                replace(value)
             }
             Value::String(text) => match self.masked_text(text, place) {
                 Some(masked) => {
@@ -98,26 +93,123 @@ impl Masker {
         }
     }
 
+    fn mask_object(&self, members: &mut Map<String, Value>, place: Place) -> bool {
+        // `{"name": "DB_PASSWORD", "value": …}`
+        let names = ["name", "key", "header", "variable", "field"];
+        let mut named = names.iter().filter_map(|name| members.get(*name)?.as_str());
+        let is_named = !place.in_schema
+            && (named.any(|name| self.is_secret(name))
+                || members.get("metadata").is_some_and(|about| self.is_key_secret(about)));
+        let is_grant = members.keys().any(|name| GRANT.contains(&&*normalize_name(name)));
+        let mut changed = false;
+        for (name, value) in members.iter_mut() {
+            let mut inner = self.enter(name, place);
+            inner.is_secret |= is_named && VALUES.contains(&&**name);
+            inner.is_secret |= is_grant && name == "code";
+            changed |= match (name.as_str(), value) {
+                ("response", Value::Object(response)) if is_named => {
+                    response.get_mut("value").is_some_and(mask_all)
+                        | self.mask_object(response, inner)
+                }
+                ("inputResponses", Value::Object(responses)) => {
+                    self.mask_responses(responses, inner)
+                }
+                ("entries", Value::Array(entries)) => {
+                    self.mask_journal(entries) | self.mask_array(entries, inner)
+                }
+                (_, value) => self.mask_at(value, inner),
+            };
+        }
+        changed
+    }
+
+    /// Masks values, and those behind the name of a secret option: `["--password", "x"]`.
+    fn mask_array(&self, values: &mut [Value], place: Place) -> bool {
+        let mut changed = false;
+        let mut option = String::new();
+        for value in values {
+            let text = value.as_str().unwrap_or_default();
+            let is_login = ["-u", "-U", "--user", "--proxy-user"].contains(&&*option)
+                && text.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+            let is_value = !option.is_empty()
+                && !text.starts_with("--")
+                && !place.in_schema
+                && (is_login || self.is_secret(&option));
+            let is_option = text.starts_with('-') && text.len() <= MAX_OPTION && !is_value;
+            option = if is_option { text.to_owned() } else { String::new() };
+            changed |= match is_value && value.is_string() {
+                true => replace(value),
+                false => self.mask_at(value, place),
+            };
+        }
+        changed
+    }
+
+    /// Masks answers to questions of flows, by the keys of the questions.
+    fn mask_responses(&self, responses: &mut Map<String, Value>, place: Place) -> bool {
+        let mut changed = false;
+        for (key, response) in responses.iter_mut() {
+            // Behind a number sign is the number of the question.
+            let key = key.split('#').next().unwrap_or_default();
+            if let (true, Value::Object(response)) = (self.is_secret(key), &mut *response) {
+                let given = response.iter_mut().filter(|(name, _)| *name != "action");
+                changed |= given.fold(false, |changed, (_, value)| mask_all(value) | changed);
+            }
+            changed |= self.mask_at(response, place);
+        }
+        changed
+    }
+
+    /// Masks answers in the journal of a session, by the keys of the questions before them.
+    fn mask_journal(&self, entries: &mut [Value]) -> bool {
+        let (mut changed, mut is_open_secret, mut was_secret) = (false, false, false);
+        for entry in entries {
+            let asked = ["asked", "queued"].map(|kind| entry["event"][kind]["key"].as_str());
+            was_secret |= asked.into_iter().flatten().any(|key| self.is_secret(key));
+            let next = entry["question"].as_str().is_some_and(|key| self.is_secret(key));
+            let Some(event) = entry.get_mut("event") else { continue };
+            for (path, is_wanted) in [
+                ("/answered/value", is_open_secret),
+                ("/rejected/value", is_open_secret),
+                ("/answered_ahead/answered/value", was_secret),
+            ] {
+                if let (true, Some(value)) = (is_wanted, event.pointer_mut(path)) {
+                    changed |= mask_all(value);
+                }
+            }
+            is_open_secret = next;
+        }
+        changed
+    }
+
+    /// Returns whether the `key` in the metadata of a question is that of a secret.
+    pub(crate) fn is_key_secret(&self, metadata: &Value) -> bool {
+        metadata["key"].as_str().is_some_and(|key| self.is_secret(key))
+    }
+
     /// The place of a member.
     fn enter(&self, name: &str, place: Place) -> Place {
-        let is_secret = place.is_secret || self.is_secret(name);
+        let normal = normalize_name(name);
+        let is_own = self.is_secret(name) || (place.in_api && normal == "key");
+        let is_secret = place.is_secret || is_own;
         let is_schema = ["inputSchema", "outputSchema", "requestedSchema"].contains(&name);
         // The example and default of a secret are secrets too.
         let is_value = ["default", "const", "examples", "example", "enum"].contains(&name);
         let in_schema = (place.in_schema || is_schema) && !(place.is_secret && is_value);
-        let in_headers = place.in_headers || ["headers", "env"].contains(&&*normalize(name));
-        Place { is_secret, in_schema, in_headers, depth: place.depth }
+        let in_headers = place.in_headers || ["headers", "env"].contains(&&*normal);
+        Place {
+            is_secret,
+            is_count: place.is_count || !place.is_secret && is_own && is_count_name(name),
+            in_schema,
+            in_headers,
+            in_api: normal.ends_with("api"),
+            depth: place.depth,
+        }
     }
 
     /// Returns whether a member with this name holds a secret.
     fn is_secret(&self, name: &str) -> bool {
-        let name = normalize(name);
-        if self.names.contains(&name) {
-            return true;
-        }
-        WHOLE.contains(&&*name)
-            || PARTS.iter().any(|part| name.contains(part))
-            || (name.ends_with("token") && !NOT_SECRET.contains(&&*name))
+        self.names.contains(&normalize_name(name)) || is_secret_name(name)
     }
 
     fn masked_text(&self, text: &str, place: Place) -> Option<String> {
@@ -132,146 +224,40 @@ impl Masker {
         if place.in_headers && is_encoded_login(text) {
             return Some(MASK.to_owned());
         }
-        if !may_hold_secret(text) {
-            return None;
-        }
-        let Patterns { url, scheme, header, pair, token, key } = &self.patterns;
-        let masked = url.replace_all(text, format!("${{1}}{MASK}@"));
-        let masked = header.replace_all(&masked, format!("${{1}}{MASK}"));
-        let masked = scheme.replace_all(&masked, |found: &Captures<'_>| mask_credential(found));
-        let masked = token.replace_all(&masked, MASK);
-        let masked = key.replace_all(&masked, MASK);
-        let masked = pair.replace_all(&masked, |found: &Captures<'_>| {
-            let (name, sign, value) = (&found[1], &found[2], &found[3]);
-            match self.is_secret(name) && value != MASK {
-                true => format!("{name}{sign}{MASK}"),
-                false => found[0].to_owned(),
-            }
-        });
+        let masked = mask_secrets(text, MASK, &|name| self.is_secret(name));
         (masked != text).then(|| masked.into_owned())
     }
 }
 
-/// Returns false for texts in which no pattern can find anything, as most texts are. It is much cheaper
-/// than the patterns.
-fn may_hold_secret(text: &str) -> bool {
-    // Every pattern needs one of these: a pair or URL a colon or an equals sign, a credential a space
-    // before it, a token or key at least 14 characters.
-    let has_sign = text.bytes().any(|byte| matches!(byte, b':' | b'='));
-    let is_long = |part: &str| part.len() >= 14;
-    has_sign
-        || text.split_ascii_whitespace().any(is_long)
-        || (text.contains(' ') && {
-            let lower = text.to_ascii_lowercase();
-            ["bearer", "basic"].iter().any(|scheme| lower.contains(scheme))
-        })
+/// Masks a value unless it is masked already.
+fn replace(value: &mut Value) -> bool {
+    let is_new = value.as_str() != Some(MASK);
+    *value = MASK.into();
+    is_new
 }
 
-/// Masks what follows `Bearer` and `Basic`, if it is a credential rather than a word.
-fn mask_credential(found: &Captures<'_>) -> String {
-    let (name, value) = (&found[1], &found[2]);
-    let is_credential = match name.eq_ignore_ascii_case("basic") {
-        true => is_encoded_login(value),
-        false => value.len() >= 20 || value.contains(|letter: char| letter.is_ascii_digit()),
-    };
-    if is_credential { format!("{name} {MASK}") } else { found[0].to_owned() }
-}
-
-/// Returns whether a text is `user:password` in base64.
-fn is_encoded_login(text: &str) -> bool {
-    let text = text.trim();
-    if text.len() < 4 || text.len() > 4096 {
-        return false;
-    }
-    let decoded = STANDARD.decode(text.as_bytes()).ok();
-    decoded.is_some_and(|bytes| {
-        bytes.contains(&b':') && bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
-    })
-}
-
-/// Compares names without regard to case and separators.
-fn normalize(name: &str) -> String {
-    name.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|letter| letter.to_ascii_lowercase())
-        .collect()
-}
-
-impl Patterns {
-    #[expect(clippy::expect_used, reason = "the patterns are constant, and tests compile them")]
-    fn new() -> Self {
-        let compile = |pattern: &str| Regex::new(pattern).expect("the pattern is valid");
-        let word = |word: &str| -> String {
-            let both = |letter: char| {
-                format!("[{}{}]", letter.to_ascii_uppercase(), letter.to_ascii_lowercase())
-            };
-            word.chars()
-                .map(|letter| if letter == '-' { "-".to_owned() } else { both(letter) })
-                .collect()
-        };
-        let headers = [
-            word("proxy-authorization"),
-            word("authorization"),
-            word("set-cookie"),
-            word("cookie"),
-        ];
-        Self {
-            url: compile(r#"([A-Za-z][A-Za-z0-9+.-]*://)[^ \t\r\n/@"'?#<>]+@"#),
-            scheme: compile(&format!(
-                "({}|{})[ \\t]+([A-Za-z0-9._~+/=-]{{4,}})",
-                word("bearer"),
-                word("basic")
-            )),
-            header: compile(&format!(
-                "((?:{})\"?[ \\t]*:[ \\t]*\"?)[^\\r\\n\"]+",
-                headers.join("|")
-            )),
-            pair: compile(
-                r#"([A-Za-z0-9_.-]+)("?[ \t]*(?:=|:)[ \t]*["']?)([^ \t\r\n"',;&<>{}\[]+)"#,
-            ),
-            token: compile(concat!(
-                r"(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
-                r"|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}",
-                r"|AIza[0-9A-Za-z_-]{30,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
-            )),
-            key: compile(
-                r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*-----END [A-Z ]*PRIVATE KEY-----",
-            ),
+/// Masks all values within a value.
+pub(crate) fn mask_all(value: &mut Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(values) => {
+            values.iter_mut().fold(false, |changed, value| mask_all(value) | changed)
         }
+        Value::Object(members) => {
+            members.values_mut().fold(false, |changed, value| mask_all(value) | changed)
+        }
+        other => replace(other),
     }
 }
 
-/// Parts of the names of secrets.
-const PARTS: [&str; 14] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "signingkey",
-    "encryptionkey",
-    "authorization",
-    "credential",
-    "cookie",
-    "connectionstring",
-    "bearertoken",
-];
+/// Members that hold the value of what another member names.
+const VALUES: [&str; 6] = ["value", "values", "default", "defaultValue", "val", "content"];
 
-/// Whole names of secrets.
-const WHOLE: [&str; 9] =
-    ["auth", "xauth", "pwd", "pass", "jwt", "bearer", "otp", "pat", "mcpsessionid"];
+/// Members beside the `code` of OAuth, which is a secret.
+const GRANT: [&str; 4] = ["granttype", "redirecturi", "codeverifier", "redirecturl"];
 
-/// Names that end as those of secrets do.
-const NOT_SECRET: [&str; 6] = [
-    "progresstoken",
-    "pagetoken",
-    "nextpagetoken",
-    "continuationtoken",
-    "cancellationtoken",
-    "nexttoken",
-];
+/// Longest name of an option of a command.
+const MAX_OPTION: usize = 64;
 
 /// Limit on JSON within JSON.
 const MAX_DEPTH: usize = 4;
@@ -279,7 +265,19 @@ const MAX_DEPTH: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::Masker;
-    use serde_json::json;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+    use serde_json::{Value, json};
+
+    /// Checks that nothing of a secret is left, and that masking again changes nothing.
+    fn check(masker: &Masker, value: &Value, secrets: &[&str]) {
+        let mut masked = value.clone();
+        assert!(masker.mask(&mut masked), "{value}");
+        for secret in secrets {
+            assert!(!masked.to_string().contains(secret), "{secret} in {masked} of {value}");
+        }
+        assert!(!masker.mask(&mut masked.clone()), "masked once: {masked}");
+    }
 
     #[test]
     fn secrets_are_masked_wherever_they_are() {
@@ -287,35 +285,108 @@ mod tests {
         let secret = "hunter2hunter2hunter2";
         let nested = json!({"outer": {"password": secret}}).to_string();
         let doubly = json!({"text": nested}).to_string();
+        let quoted = json!({"password": secret, "n": 1}).to_string();
+        let escaped = Value::from(quoted.as_str()).to_string();
+        let twice = Value::from(escaped.as_str()).to_string();
         for value in [
             json!({"password": secret}),
             json!({"Api-Key": secret, "x": 1}),
             json!({"credentials": {"user": secret, "list": [secret]}}),
             json!({"customerName": secret}),
             json!({"access_token": secret}),
-            json!(format!("https://me:{secret}@example.com/path")),
-            json!(format!("https://{secret}@example.com")),
-            json!(format!("https://example.com/?a=1&token={secret}&b=2")),
-            json!(format!("Authorization: Token {secret}")),
-            json!(format!("curl -H 'Authorization: Bearer {secret}' x")),
-            json!(format!("Bearer {secret}")),
+            json!({"tokens": {"refresh": secret}}),
+            json!({"tokens": [secret]}),
+            json!({"sig": secret}),
+            json!({"X-Amz-Signature": secret}),
+            json!({"code": secret, "redirect_uri": "http://localhost"}),
+            json!({"api": {"key": secret}}),
+            json!({"env": [{"name": "DB_PASSWORD", "value": secret}]}),
+            json!([{"key": "Authorization", "value": secret}, {"name": "customer-name", "value": [secret]}]),
+            json!({"history": [{"key": "password", "response": {"value": secret, "timestamp": 1}}]}),
+            json!({"prompt": {"defaultValue": secret, "metadata": {"key": "password"}}}),
+            json!({"inputResponses": {"password#1": {"action": "accept", "content": {"x": secret}}}}),
+            json!({"inputResponses": {"q": {"action": "accept", "content": {"password": secret}}}}),
+            json!({"initialParams": {"password": secret}}),
+            json!({"entries": [{"event": {"asked": {"key": "password"}}, "question": "password"},
+                {"event": {"answered": {"value": secret}}, "question": "name"}]}),
+            json!({"args": ["--password", secret]}),
+            json!({"args": ["serve", "--api-key", secret, "--port", "80"]}),
+            json!({"args": ["-u", format!("me:{secret}")]}),
+            json!({"inputSchema": {"properties": {"password": {"default": secret}}}}),
             json!({"text": nested}),
             json!({"text": doubly}),
-            json!(format!("GITHUB_TOKEN={secret}\nHOME=/root")),
+            // URLs
+            json!(format!("https://h/?token={secret}")),
+            json!(format!("ws://h?access_token={secret}")),
+            json!(format!("https://example.com/?a=1&token={secret}&b=2")),
+            json!(format!("https://h/cb?code={secret}&state=x")),
+            json!(format!("https://h/?key={secret}")),
+            json!(format!("https://h/x?X-Amz-Date=1&X-Amz-Signature={secret}&sig={secret}")),
+            json!(format!("https://h/#access_token={secret}")),
+            json!(format!("https://h/?next=https%3A%2F%2Fi%2F%3Ftoken%3D{secret}%26b")),
+            json!(format!("https://me:{secret}@example.com/path")),
+            json!(format!("https://me:p@ss{secret}@example.com/path")),
+            json!(format!("postgres://me:p/w{secret}@example.com/path")),
+            json!(format!("https://{secret}@example.com")),
+            json!(format!("grant_type=authorization_code&code={secret}")),
+            json!(format!("code={secret}&grant_type=authorization_code")),
+            // Texts
+            json!(format!("error:password={secret}")),
+            json!(format!("a.b.password={secret}")),
             json!(format!("db_password: {secret}")),
-            json!({"inputSchema": {"properties": {"password": {"default": secret}}}}),
+            json!(format!("password => '{secret}'")),
+            json!(format!("user[password]={secret}")),
+            json!(format!("API key: {secret}")),
+            json!(format!("<password>{secret}</password>")),
+            json!(format!("GITHUB_TOKEN={secret}\nHOME=/root")),
+            json!(format!("said: {quoted}")),
+            json!(format!("body={escaped}")),
+            json!(format!("body={twice} rest")),
+            json!(format!("body={{\"secrets\": [\"{secret}\"], \"n\"")),
+            json!(format!("password: \"with \\\" {secret}\"")),
+            json!(format!("said {{\"p\\u0061ssword\": \"{secret}\"")),
+            // Commands and headers
+            json!(format!("server --password {secret}")),
+            json!(format!("server --password=\"two {secret}\"")),
+            json!(format!("curl -u me:{secret} https://h")),
+            json!(format!("[\"--password\", \"{secret}\"] and more")),
+            json!(format!("Authorization: Token {secret}")),
+            json!(format!("Cookie: a=\"b\"; c={secret}")),
+            json!(format!("curl -H 'Authorization: Bearer {secret}' x")),
+            json!(format!("curl -H \"Cookie: a=b; c={secret}\" x")),
+            json!(format!("Bearer {secret}")),
+            json!(format!(
+                "-----BEGIN RSA PRIVATE KEY-----\n{secret}\n-----END RSA PRIVATE KEY-----"
+            )),
+            json!(format!("the key sk-{secret} is mine")),
+            json!(format!("eyJhbGciOiJI.eyJ{secret}.{secret}")),
         ] {
-            let mut masked = value.clone();
-            assert!(masker.mask(&mut masked), "{value}");
-            assert!(!masked.to_string().contains("hunter2"), "{masked}");
-            assert!(!masker.mask(&mut masked.clone()), "masked once: {masked}");
+            check(&masker, &value, &["hunter2"]);
         }
-        // user:hunter2
-        for value in
-            [json!("Basic dXNlcjpodW50ZXIy"), json!({"headers": {"X-Login": "dXNlcjpodW50ZXIy"}})]
-        {
-            let mut masked = value.clone();
-            assert!(masker.mask(&mut masked) && !masked.to_string().contains("dXNlcj"), "{masked}");
+        let text =
+            masker.mask_command(&["a", "--password", "two words", "-u", "a:b"].map(str::to_owned));
+        assert_eq!(text, "a --password [masked] -u [masked]");
+    }
+
+    #[test]
+    fn secrets_are_masked_in_base64() {
+        let masker = Masker::new(&[]);
+        for (plain, encoded) in [
+            ("user:hunter2", STANDARD.encode("user:hunter2")),
+            ("us:hunter2", STANDARD_NO_PAD.encode("us:hunter2")),
+            ("jürgen:pässwörd", STANDARD_NO_PAD.encode("jürgen:pässwörd")),
+            ("ÿÿÿ:>>>???", URL_SAFE_NO_PAD.encode("ÿÿÿ:>>>???")),
+        ] {
+            for value in
+                [json!(format!("Basic {encoded}")), json!({"headers": {"X-Login": encoded}})]
+            {
+                check(&masker, &value, &[&encoded, plain]);
+            }
+        }
+        let whole = STANDARD.encode("Authorization: Bearer hunter2hunter2hunter2");
+        let nested = STANDARD_NO_PAD.encode(format!("header {whole}"));
+        for encoded in [whole, nested, STANDARD.encode("{\"password\":\"hunter2\"}")] {
+            check(&masker, &json!({"text": format!("x {encoded}.")}), &[&encoded[..10]]);
         }
     }
 
@@ -324,11 +395,19 @@ mod tests {
         let masker = Masker::new(&[]);
         for value in [
             json!({"_meta": {"progressToken": 3}, "maxTokens": 100, "nextPageToken": "abc"}),
+            json!({"usage": {"tokens": 100, "inputTokens": 7}, "code": "print(1)", "key": "name"}),
+            json!({"error": {"code": -32602, "message": "max_tokens=100 is too much"}}),
             json!({"inputSchema": {"properties": {"password": {"type": "string"}, "token": {"type": "string"}}}}),
+            json!({"arguments": [{"name": "password", "description": "of the user", "required": true}]}),
+            json!({"inputResponses": {"name": {"action": "accept", "content": {"name": "Ada"}}}}),
+            json!({"args": ["--verbose", "x", "-u", "root", "--tokenizer", "y"]}),
             json!("Basic information about bearer authentication"),
             json!("https://example.com/path?q=1#x and a@b.example"),
+            json!("http://localhost:8080/a@b http://[::1]:80/x@y"),
             json!({"text": "{\"a\": 1}", "uri": "file:///tmp/x", "isSecret": false}),
-            json!("time: 12:30, ratio: 3"),
+            json!("time: 12:30, ratio: 3, token::new() keyboard: yes"),
+            json!("SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA== and /usr/local/lib/python3/site"),
+            json!("task-management-system-overview and ask-anything-you-want-here"),
         ] {
             let mut masked = value.clone();
             assert!(!masker.mask(&mut masked), "{masked}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::format::{Kind, Parsed};
+use crate::mask::mask_all;
 use crate::nearest::{describe, nearest};
 use crate::tape::{Step, Tape, key};
 
@@ -45,11 +46,29 @@ struct Run {
     token: Option<Value>,
 }
 
+/// Effect of a message of the client.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Number of the request, if it is one.
+    pub(crate) run: Option<u64>,
+    /// Messages that the server sends, in this order.
+    pub(crate) replies: Vec<Reply>,
+    /// Id of a request that the client has cancelled: what waits for it is not sent.
+    pub(crate) cancelled: Option<Value>,
+}
+
+impl From<Vec<Reply>> for Received {
+    fn from(replies: Vec<Reply>) -> Self {
+        Self { replies, ..Self::default() }
+    }
+}
+
 /// A message to the client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
-    /// Request that it belongs to.
+    /// Number and id of the request that it belongs to.
     pub(crate) run: u64,
+    pub(crate) request: Value,
     pub(crate) delay: Duration,
     pub(crate) message: Value,
     /// True for the response to the request.
@@ -71,44 +90,47 @@ impl Player {
         }
     }
 
-    /// Takes a message of the client, and returns what the server sends. The number identifies the
-    /// request, if it is one.
-    pub(crate) fn receive(&mut self, message: &[u8]) -> (Option<u64>, Vec<Reply>) {
+    /// Takes a message of the client, and returns what the server sends.
+    pub(crate) fn receive(&mut self, message: &[u8]) -> Received {
         let Ok(parsed) = serde_json::from_slice::<Parsed>(message) else {
             let error = json!({"code": -32700, "message": "Parse error"});
-            return (None, vec![self.refusal(0, Value::Null, error)]);
+            return vec![self.refusal(0, Value::Null, error)].into();
         };
         match (parsed.kind(), parsed.method) {
             (Some(Kind::Request), Some(method)) => {
                 let id = parsed.id.unwrap_or_default();
                 let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
                 self.last_run += 1;
-                (Some(self.last_run), self.start(self.last_run, &method, params, id))
+                let replies = self.start(self.last_run, &method, params, id);
+                Received { run: Some(self.last_run), replies, cancelled: None }
             }
             (Some(Kind::Notification), Some(method)) => {
                 let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
-                if method == "notifications/cancelled" {
-                    self.runs.retain(|_, run| Some(&run.id) != params.get("requestId"));
+                let is_cancelled = method == "notifications/cancelled";
+                let cancelled = params.get("requestId").filter(|_| is_cancelled).cloned();
+                if cancelled.is_some() {
+                    self.runs.retain(|_, run| Some(&run.id) != cancelled.as_ref());
                 }
                 // What followed from a notification follows again; others have no effect.
-                match self.find(&method, &params, true) {
+                let replies = match self.find(&method, &params, true) {
                     Ok(exchange) => {
                         self.last_run += 1;
                         let run = Run { exchange, step: 0, id: Value::Null, token: None };
                         self.runs.insert(self.last_run, run);
-                        (None, self.advance(self.last_run))
+                        self.advance(self.last_run)
                     }
-                    Err(_) => (None, Vec::new()),
-                }
+                    Err(_) => Vec::new(),
+                };
+                Received { run: None, replies, cancelled }
             }
             (Some(Kind::Response), _) => {
                 let id = parsed.id.unwrap_or_default();
                 let waiting = id.as_str().and_then(|id| self.questions.remove(id));
-                (None, waiting.map(|run| self.advance(run)).unwrap_or_default())
+                waiting.map(|run| self.advance(run)).unwrap_or_default().into()
             }
             _ => {
                 let error = json!({"code": -32600, "message": "Invalid Request"});
-                (None, vec![self.refusal(0, parsed.id.unwrap_or_default(), error)])
+                vec![self.refusal(0, parsed.id.unwrap_or_default(), error)].into()
             }
         }
     }
@@ -122,7 +144,7 @@ impl Player {
             }
             Err(_) if method == "ping" => {
                 let message = json!({"jsonrpc": "2.0", "id": id, "result": {}});
-                vec![Reply { run, delay: Duration::ZERO, message, is_response: true }]
+                vec![Reply { run, request: id, delay: Duration::ZERO, message, is_response: true }]
             }
             Err(error) => vec![self.refusal(run, id, error)],
         }
@@ -130,7 +152,7 @@ impl Player {
 
     fn refusal(&self, run: u64, id: Value, error: Value) -> Reply {
         let message = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        Reply { run, delay: Duration::ZERO, message, is_response: true }
+        Reply { run, request: id, delay: Duration::ZERO, message, is_response: true }
     }
 
     /// Finds the exchange to replay, or the error that says which one is near.
@@ -144,8 +166,16 @@ impl Player {
         let mut params = params.clone();
         // What was masked in the recording is masked in what is compared with it.
         tape.masker.mask(&mut params);
-        let wanted = key(method, &params, &tape.variations);
+        let mut wanted = key(method, &params, &tape.variations);
+        if method == "interaction.respond" && !tape.by_key.contains_key(&wanted) {
+            // The answer to a secret question.
+            params.pointer_mut("/response/value").map(mask_all);
+            wanted = key(method, &params, &tape.variations);
+        }
         let found = tape.by_key.get(&wanted).map(Vec::as_slice).unwrap_or_default();
+        if found.is_empty() && is_notification {
+            return Err(Value::Null);
+        }
         let mut fitting = found.iter().copied();
         if is_notification {
             let used = self.used.entry(wanted).or_default();
@@ -181,11 +211,12 @@ impl Player {
             let chosen = found.iter().find(|index| same(index)).or(found.first());
             return chosen.copied().ok_or_else(|| not_recorded(&tape, method, &params));
         }
+        let Some(last) = found.last() else { return Err(not_recorded(&tape, method, &params)) };
         let used = self.used.entry(wanted).or_default();
         // The last one is repeated.
-        let chosen = found.get(*used).or(found.last()).copied();
+        let chosen = found.get(*used).unwrap_or(last);
         *used += 1;
-        chosen.ok_or_else(|| not_recorded(&tape, method, &params))
+        Ok(*chosen)
     }
 
     /// Plays the steps of a run up to the next question.
@@ -198,7 +229,8 @@ impl Player {
             run.step += 1;
             let delay = if self.options.has_delays { *delay } else { Duration::ZERO };
             let mut push = |message: Value, is_response: bool| {
-                replies.push(Reply { run: number, delay, message, is_response });
+                let request = run.id.clone();
+                replies.push(Reply { run: number, request, delay, message, is_response });
             };
             match step {
                 Step::Response { member, value } => {
@@ -206,7 +238,7 @@ impl Player {
                     message[*member] = value.clone();
                     push(message, true);
                 }
-                Step::LargeResponse => {
+                Step::LargeResponse { .. } => {
                     let error = json!({"code": -32603, "message": "the recorded response was too \
                         large to be kept", "data": {"domain": "mcp", "name": "NOT_KEPT"}});
                     push(json!({"jsonrpc": "2.0", "id": run.id, "error": error}), true);
@@ -244,7 +276,7 @@ impl Player {
         let has_response = exchange
             .steps
             .iter()
-            .any(|(_, step)| matches!(step, Step::Response { .. } | Step::LargeResponse));
+            .any(|(_, step)| matches!(step, Step::Response { .. } | Step::LargeResponse { .. }));
         let is_open = exchange.is_cancelled || exchange.method == "subscriptions/listen";
         if exchange.is_request && !has_response && !is_open {
             let message =
@@ -282,4 +314,52 @@ fn out_of_order(method: &str, params: &Value, line: usize, expected: &str) -> Va
     let message =
         format!("out of order: {asked}; next in the recording is {expected} (line {line})");
     json!({"code": -32602, "message": message, "data": {"domain": "mcp", "name": "OUT_OF_ORDER"}})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::{Player, ReplayOptions};
+    use crate::format::Cassette;
+    use crate::tape::Tape;
+
+    fn player(messages: &[(&str, serde_json::Value)]) -> Player {
+        let mut text = "{\"cassette\":1}\n".to_owned();
+        for (from, message) in messages {
+            text += &format!("{}\n", json!({"from": from, "message": message}));
+        }
+        let cassette = Cassette::parse(text.as_bytes()).unwrap();
+        Player::new(Arc::new(Tape::new(&cassette, &[])), ReplayOptions::default())
+    }
+
+    #[test]
+    fn nothing_is_kept_of_messages_that_were_not_recorded() {
+        let mut player = player(&[]);
+        for number in 0..100 {
+            let params = json!({"n": number});
+            let request = json!({"id": number, "method": "tools/call", "params": params});
+            let notification = json!({"method": "notifications/x", "params": params});
+            for message in [request, notification] {
+                player.receive(message.to_string().as_bytes());
+            }
+        }
+        assert!(player.used.is_empty() && player.runs.is_empty(), "{player:?}");
+    }
+
+    /// The answer to a secret question is masked in the recording, and not by its client.
+    #[test]
+    fn masked_answers_are_matched() {
+        let respond = |value: &str| {
+            let response = json!({"value": value, "turnId": 0});
+            json!({"id": 1, "method": "interaction.respond",
+                "params": {"sessionId": "s", "response": response}})
+        };
+        let answer = json!({"id": 1, "result": {"accepted": true}});
+        let mut player = player(&[("client", respond("[masked]")), ("server", answer)]);
+        let received = player.receive(respond("hunter2").to_string().as_bytes());
+        assert_eq!(received.replies[0].message["result"]["accepted"], true);
+    }
 }

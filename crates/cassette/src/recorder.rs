@@ -5,9 +5,9 @@
 //! not the traffic.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -17,7 +17,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::answers::MessageMasker;
 use crate::format::{Cassette, CassetteHeader, Reference, Side, VERSION};
+use crate::large::id_of;
 use crate::mask::Masker;
 use crate::tap::{Collector, MAX_MESSAGE, Piece};
 
@@ -51,25 +53,76 @@ enum Job {
 
 type Room = Option<OwnedSemaphorePermit>;
 
+/// A file to record to, locked against other recorders. What it holds is kept until recording begins.
+#[derive(Debug)]
+pub struct RecordingFile {
+    file: Option<File>,
+    path: PathBuf,
+    /// True if there was no file before.
+    is_new: bool,
+}
+
+impl RecordingFile {
+    /// Opens or creates a file. A recording that is there already will be replaced, as when a host starts
+    /// its server again; any other file is left alone, and so is one that another recorder writes to.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut options = File::options();
+        std::os::unix::fs::OpenOptionsExt::mode(options.read(true).write(true), 0o600);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.open(path)?, false)
+            }
+            Err(error) => return Err(error),
+        };
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let problem = "another program is recording to it; stop it, or name another file";
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, problem));
+        }
+        if file.metadata()?.len() > 0 && !Cassette::is_header(&file) {
+            let problem = "the file there is no recording; name another";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+        }
+        Ok(Self { file: Some(file), path: path.to_owned(), is_new })
+    }
+
+    /// Starts the thread that writes the file.
+    pub fn begin(
+        mut self,
+        transport: &str,
+        target: &str,
+        masked: &[String],
+    ) -> io::Result<Recorder> {
+        let Some(mut file) = self.file.take() else { return Err(io::ErrorKind::NotFound.into()) };
+        if file.metadata()?.len() > 0 {
+            file.set_len(0)?;
+        }
+        file.rewind()?;
+        Recorder::begin(file, transport, target, masked)
+    }
+}
+
+impl Drop for RecordingFile {
+    /// Removes what was created for a recording that did not begin.
+    fn drop(&mut self) {
+        if self.file.is_some() && self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 impl Recorder {
-    /// Creates the file and starts the thread that writes it. A recording that is there already is
-    /// replaced, as when a host starts its server again; any other file is left alone.
+    /// Opens a file and begins to record to it. See [`RecordingFile`].
     pub fn create(
         path: &Path,
         transport: &str,
         target: &str,
         masked: &[String],
     ) -> io::Result<Self> {
-        let is_replaceable = match File::open(path) {
-            Ok(file) => file.metadata()?.len() == 0 || Cassette::is_header(&file),
-            Err(_) => true,
-        };
-        if !is_replaceable {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true);
-        let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(path)?;
+        RecordingFile::open(path)?.begin(transport, target, masked)
+    }
+
+    fn begin(file: File, transport: &str, target: &str, masked: &[String]) -> io::Result<Self> {
         let masker = Masker::new(masked);
         let header = CassetteHeader {
             cassette: VERSION,
@@ -85,7 +138,7 @@ impl Recorder {
         let (jobs, waiting) = mpsc::unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || write_all(tape, waiting, &masker))?;
+            .spawn(move || write_all(tape, waiting, MessageMasker::new(masker)))?;
         Ok(Self {
             jobs,
             room: Arc::new(Semaphore::new(ROOM)),
@@ -117,7 +170,7 @@ impl Recorder {
     ) {
         let size = match &piece {
             Piece::Message(bytes) => bytes.len(),
-            Piece::Large { head, .. } => head.len(),
+            Piece::Large { head, tail, .. } => head.len() + tail.len(),
         };
         let needed = u32::try_from(size / UNIT + 1).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(needed.min(ROOM_LIMIT)).await.ok();
@@ -183,7 +236,7 @@ impl Recorder {
 fn write_all(
     mut tape: TapeFile,
     mut waiting: mpsc::UnboundedReceiver<Job>,
-    masker: &Masker,
+    mut masker: MessageMasker,
 ) -> RecordingSummary {
     let mut summary = RecordingSummary::default();
     loop {
@@ -213,7 +266,7 @@ fn write_all(
             continue;
         }
         let is_message = !matches!(job, Job::Lost { .. });
-        let line = line(job, masker);
+        let line = line(job, &mut masker);
         match tape.write(&line) {
             Ok(()) => summary.messages += u64::from(is_message),
             Err(error) => stop(&mut tape, &mut summary, &error),
@@ -231,7 +284,7 @@ fn stop(tape: &mut TapeFile, summary: &mut RecordingSummary, error: &io::Error) 
 }
 
 /// The line of a job.
-fn line(job: Job, masker: &Masker) -> Value {
+fn line(job: Job, masker: &mut MessageMasker) -> Value {
     match job {
         Job::Piece { at, from, connection, exchange, piece, room } => {
             let mut line = json!({"at": at, "from": from, "connection": connection});
@@ -241,16 +294,17 @@ fn line(job: Job, masker: &Masker) -> Value {
             match piece {
                 Piece::Message(bytes) => match serde_json::from_slice::<Value>(&bytes) {
                     Ok(mut message) => {
-                        masker.mask(&mut message);
+                        masker.mask(from, connection, &mut message);
                         line["message"] = message;
                     }
                     Err(_) => {
                         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]);
-                        line["text"] = masker.mask_text(&text).into();
+                        line["text"] = masker.masker().mask_text(&text).into();
                     }
                 },
-                Piece::Large { head, bytes, sha256 } => {
-                    let reference = Reference { bytes, sha256, id: id_in(&head), path: None };
+                Piece::Large { head, tail, bytes, sha256 } => {
+                    let id = id_of(&head, &tail);
+                    let reference = Reference { bytes, sha256, id, path: None };
                     line["large"] = serde_json::to_value(reference).unwrap_or_default();
                 }
             }
@@ -258,21 +312,13 @@ fn line(job: Job, masker: &Masker) -> Value {
             line
         }
         Job::Download { at, path, bytes, sha256 } => {
-            let path = Some(masker.mask_text(&path));
+            let path = Some(masker.masker().mask_text(&path));
             let reference = Reference { bytes, sha256, id: None, path };
             json!({"at": at, "from": "server", "download": reference})
         }
         Job::Lost { at, messages } => json!({"at": at, "lost": {"messages": messages}}),
         Job::End { at } => json!({"at": at}),
     }
-}
-
-/// Finds the id in the beginning of a message.
-fn id_in(head: &[u8]) -> Option<Value> {
-    let text = String::from_utf8_lossy(head);
-    let (_, rest) = text.split_once("\"id\"")?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
-    serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
 }
 
 /// The file, and where its last lines end.

@@ -9,8 +9,9 @@ pub(crate) enum Piece {
     Message(Vec<u8>),
     /// A message beyond the limit.
     Large {
-        /// Its beginning.
+        /// Its beginning and its end, to find its id.
         head: Vec<u8>,
+        tail: Vec<u8>,
         bytes: u64,
         sha256: String,
     },
@@ -20,22 +21,39 @@ pub(crate) enum Piece {
 #[derive(Default)]
 pub(crate) struct Collector {
     kept: Vec<u8>,
-    /// Digest and length, once the message is beyond the limit.
-    beyond: Option<(Context, u64)>,
+    /// The rest, once the message is beyond the limit.
+    beyond: Option<Beyond>,
+}
+
+struct Beyond {
+    digest: Context,
+    length: u64,
+    /// At least the last bytes.
+    tail: Vec<u8>,
+}
+
+impl Beyond {
+    fn push(&mut self, bytes: &[u8]) {
+        self.digest.update(bytes);
+        self.length += bytes.len() as u64;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        if self.tail.len() > 4 * TAIL {
+            self.tail.drain(..self.tail.len() - TAIL);
+        }
+    }
 }
 
 impl Collector {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if let Some((digest, length)) = &mut self.beyond {
-            digest.update(bytes);
-            *length += bytes.len() as u64;
+        if let Some(beyond) = &mut self.beyond {
+            beyond.push(bytes);
             return;
         }
         self.kept.extend_from_slice(bytes);
         if self.kept.len() > MAX_MESSAGE {
-            let mut digest = Context::new(&SHA256);
-            digest.update(&self.kept);
-            self.beyond = Some((digest, self.kept.len() as u64));
+            let mut beyond = Beyond { digest: Context::new(&SHA256), length: 0, tail: Vec::new() };
+            beyond.push(&self.kept);
+            self.beyond = Some(beyond);
             self.kept.truncate(HEAD);
             self.kept.shrink_to_fit();
         }
@@ -45,8 +63,9 @@ impl Collector {
     pub(crate) fn take(&mut self) -> Option<Piece> {
         let kept = std::mem::take(&mut self.kept);
         match self.beyond.take() {
-            Some((digest, bytes)) => {
-                Some(Piece::Large { head: kept, bytes, sha256: hex(digest.finish().as_ref()) })
+            Some(Beyond { digest, length, tail }) => {
+                let sha256 = hex(digest.finish().as_ref());
+                Some(Piece::Large { head: kept, tail, bytes: length, sha256 })
             }
             None if kept.trim_ascii().is_empty() => None,
             None => Some(Piece::Message(kept)),
@@ -237,8 +256,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// Limit on a message that is kept whole, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 
-/// Part of a larger message that is kept to find its id.
+/// Parts of a larger message that are kept to find its id.
 const HEAD: usize = 4096;
+const TAIL: usize = 4096;
 
 /// Part of other fields of an event that is kept.
 const MAX_FIELD: usize = 64;

@@ -43,7 +43,9 @@ pub(crate) enum Step {
         value: Value,
     },
     /// A response that was too large to be kept.
-    LargeResponse,
+    LargeResponse {
+        sha256: String,
+    },
     /// A request to the client. What follows waits for the answer.
     Question {
         method: String,
@@ -97,9 +99,10 @@ impl Tape {
             Body::Large(large) => {
                 let id = large.id.clone().unwrap_or_default();
                 if record.from == Side::Server
-                    && let Some(index) = take_request(open, &id)
+                    && let Some(index) = take_request(open, &id, record.exchange)
                 {
-                    self.push(index, record.at, Step::LargeResponse, times);
+                    let step = Step::LargeResponse { sha256: large.sha256.clone() };
+                    self.push(index, record.at, step, times);
                 }
                 return;
             }
@@ -164,7 +167,7 @@ impl Tape {
         match message.kind() {
             Some(Kind::Response) => {
                 let id = message.id.unwrap_or_default();
-                let Some(index) = take_request(open, &id) else { return };
+                let Some(index) = take_request(open, &id, record.exchange) else { return };
                 let step = match (message.result, message.error) {
                     (_, Some(error)) => Step::Response { member: "error", value: error },
                     (result, None) => {
@@ -217,9 +220,25 @@ impl Tape {
     }
 }
 
-fn take_request(open: &mut Open, id: &Value) -> Option<usize> {
-    let at = open.requests.iter().position(|(known, ..)| known == id)?;
+/// Takes the request that a response answers: the one of the same HTTP request, because clients without a
+/// session may use one id at the same time.
+fn take_request(open: &mut Open, id: &Value, exchange: Option<u64>) -> Option<usize> {
+    let requests = open.requests.iter().map(|(known, _, own)| (known, *own));
+    let at = find_asked(requests, id, exchange)?;
     Some(open.requests.remove(at).1)
+}
+
+/// Position of the request with an id that a response in an HTTP request answers.
+pub(crate) fn find_asked<'a>(
+    requests: impl Iterator<Item = (&'a Value, Option<u64>)> + Clone,
+    id: &Value,
+    exchange: Option<u64>,
+) -> Option<usize> {
+    let same = |own: Option<u64>| exchange.is_some() && own == exchange;
+    let mut all = requests.clone();
+    // Events of a session are answers too, and have no HTTP request of their own.
+    all.position(|(known, own)| known == id && same(own))
+        .or_else(|| requests.clone().position(|(known, _)| known == id))
 }
 
 /// The text by which requests are matched: the method, and the params without what differs from client

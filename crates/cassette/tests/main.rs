@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod delays;
+mod files;
 mod recording;
+mod relaying;
 mod replaying;
+mod verifying;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::secrets::{is_secret_name, mask_secrets, normalize_name};
 use crate::text::prefix_bytes;
 use crate::{Encoding, Raw};
 
@@ -28,156 +29,22 @@ pub fn excerpt(message: &[u8], encoding: Encoding) -> String {
     };
     let shown = prefix_bytes(&text, MAX_LENGTH);
     let mut out = String::with_capacity(shown.len());
-    write_without_secrets(&mut out, shown);
+    for letter in mask_secrets(shown, "(hidden)", &is_hidden).chars() {
+        match letter {
+            '"' | '\'' | '\\' => out.push(letter),
+            other => out.extend(other.escape_debug()),
+        }
+    }
     if shown.len() < text.len() || (encoding == Encoding::Json && message.len() > MAX_LENGTH) {
         out.push('…');
     }
     out
 }
 
-/// Copies JSON text without secrets. The text may be truncated or not be JSON.
-fn write_without_secrets(out: &mut String, text: &str) {
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        if letter != '"' {
-            let (text, after) = rest.split_at(rest.find('"').unwrap_or(rest.len()));
-            write_text(out, text);
-            rest = after;
-            continue;
-        }
-        let (string, after) = rest.split_at(string_length(rest));
-        write_text(out, string);
-        rest = after;
-        let value = after.trim_start().strip_prefix(':').map(str::trim_start);
-        if let Some(value) = value
-            && is_secret(string.trim_matches('"'))
-        {
-            out.push_str(":\"(hidden)\"");
-            rest = &value[value_length(value)..];
-        }
-    }
+/// Returns whether a name suggests a secret, or a state that only its server can read.
+fn is_hidden(name: &str) -> bool {
+    is_secret_name(name) || normalize_name(name) == "requeststate"
 }
-
-/// Copies a text without the secrets that it shows by its form.
-fn write_text(out: &mut String, text: &str) {
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let secret = match letter {
-            ':' => credentials_of_url(rest),
-            letter if letter.is_ascii_alphanumeric() => credential_of_header(rest).or(pair(rest)),
-            _ => None,
-        };
-        if let Some((shown, length)) = secret {
-            rest[..shown].chars().for_each(|letter| write_visible(out, letter));
-            out.push_str("(hidden)");
-            rest = &rest[length..];
-            continue;
-        }
-        // A word is looked at once, from its beginning.
-        let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
-        let word = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
-        let (shown, after) = rest.split_at(word.max(letter.len_utf8()));
-        shown.chars().for_each(|letter| write_visible(out, letter));
-        rest = after;
-    }
-}
-
-/// Finds `://user:password@`: the length up to the credentials, and up to the sign behind them.
-fn credentials_of_url(text: &str) -> Option<(usize, usize)> {
-    let authority = text.strip_prefix("://")?;
-    let is_end = |letter: char| " /?#\"'\\<>".contains(letter) || letter.is_control();
-    let authority = &authority[..authority.find(is_end).unwrap_or(authority.len())];
-    Some((3, 3 + authority.rfind('@')?))
-}
-
-/// Finds `Bearer` or `Basic` and a credential: the length up to it, and with it.
-fn credential_of_header(text: &str) -> Option<(usize, usize)> {
-    let scheme = ["bearer ", "basic "].into_iter().find(|scheme| {
-        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    })?;
-    let is_token = |letter: char| letter.is_ascii_alphanumeric() || "._~+/=-".contains(letter);
-    let rest = &text[scheme.len()..];
-    let length = rest.find(|letter| !is_token(letter)).unwrap_or(rest.len());
-    (length >= 8).then_some((scheme.len(), scheme.len() + length))
-}
-
-/// Finds a name that suggests a secret, as in `token=…` or JSON within a string: the length up to its
-/// value, and with it.
-fn pair(text: &str) -> Option<(usize, usize)> {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    let name = text.find(|letter| !is_name(letter))?;
-    let rest = text[name..].trim_start_matches(['\\', '"', '\'']);
-    let rest = rest.trim_start_matches(' ').strip_prefix(['=', ':'])?;
-    let value = rest.trim_start_matches([' ', '\\', '"', '\'']);
-    // The value of a header may have several words.
-    let name_of_header = text[..name].to_ascii_lowercase();
-    let is_header = ["authorization", "cookie"].iter().any(|part| name_of_header.contains(part));
-    let ends = if is_header { "\\\"'" } else { " ,;&\\\"'<>{}[]" };
-    let is_end = |letter: char| ends.contains(letter) || letter.is_control();
-    let length = value.find(is_end).unwrap_or(value.len());
-    let shown = text.len() - value.len();
-    (length > 0 && is_secret(&text[..name])).then_some((shown, shown + length))
-}
-
-/// Returns the length of the leading string, with its quotes.
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    let end = text.char_indices().skip(1).find(|(_, letter)| {
-        let ends = *letter == '"' && !escaped;
-        escaped = *letter == '\\' && !escaped;
-        ends
-    });
-    end.map_or(text.len(), |(at, _)| at + 1)
-}
-
-/// Returns the length of the leading value.
-fn value_length(text: &str) -> usize {
-    let (mut at, mut depth) = (0, 0_usize);
-    while let Some(letter) = text[at..].chars().next() {
-        match letter {
-            '"' => at += string_length(&text[at..]),
-            ',' | '}' | ']' if depth == 0 => return at,
-            _ => at += letter.len_utf8(),
-        }
-        match letter {
-            '{' | '[' => depth += 1,
-            '}' | ']' => depth -= 1,
-            _ => {}
-        }
-    }
-    at
-}
-
-/// Returns whether a key suggests that its value is a secret.
-fn is_secret(key: &str) -> bool {
-    // An escaped key may be any name.
-    if key.contains('\\') {
-        return true;
-    }
-    let key: String = key.chars().filter(|letter| !matches!(letter, '_' | '-')).collect();
-    let key = key.to_ascii_lowercase();
-    let is_token = key.ends_with("token") && key != "progresstoken";
-    is_token || key == "requeststate" || SECRETS.iter().any(|secret| key.contains(secret))
-}
-
-fn write_visible(out: &mut String, letter: char) {
-    match letter {
-        '"' | '\'' | '\\' => out.push(letter),
-        other => out.extend(other.escape_debug()),
-    }
-}
-
-const SECRETS: [&str; 9] = [
-    "cookie",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "authorization",
-    "credential",
-    "apikey",
-    "privatekey",
-];
 
 /// Maximum length of an excerpt in bytes.
 const MAX_LENGTH: usize = 4096;
@@ -195,12 +62,12 @@ mod tests {
         for (message, shown) in [
             (r#"{"a":"token"}"#, r#"{"a":"token"}"#),
             (r#"{"token":"x","b":1}"#, r#"{"token":"(hidden)","b":1}"#),
-            (r#"{"sessionToken" : "a\"b,}" , "b":1}"#, r#"{"sessionToken":"(hidden)", "b":1}"#),
+            (r#"{"sessionToken" : "a\"b,}" , "b":1}"#, r#"{"sessionToken" : "(hidden)" , "b":1}"#),
             (r#"{"_meta":{"progressToken":7}}"#, r#"{"_meta":{"progressToken":7}}"#),
             (r#"{"API-Key":{"a":["}"]},"b":1}"#, r#"{"API-Key":"(hidden)","b":1}"#),
             (r#"{"client_secret":12}"#, r#"{"client_secret":"(hidden)"}"#),
             (r#"{"p\u0061ssword":"x"}"#, r#"{"p\u0061ssword":"(hidden)"}"#),
-            (r#"{"password":"never ends"#, r#"{"password":"(hidden)""#),
+            (r#"{"password":"never ends"#, r#"{"password":"(hidden)"#),
             (r#"["password","x"]"#, r#"["password","x"]"#),
             (r#"{"u":"see http://me:x@host/a@b"}"#, r#"{"u":"see http://(hidden)@host/a@b"}"#),
             (

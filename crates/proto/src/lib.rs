@@ -19,6 +19,7 @@ pub mod method;
 pub mod model;
 pub mod raw;
 pub mod revision;
+pub mod secrets;
 pub mod text;
 pub mod webtransport;
 pub mod write;

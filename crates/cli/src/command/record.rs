@@ -1,13 +1,15 @@
 //! `mcp-flow record`: records the traffic between a client and a server.
 
 use std::ffi::OsString;
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use mcp_flow::client::HttpOptions;
-use mcp_flow_cassette::{HttpRelay, Recorder, RecordingSummary, relay_stdio};
+use mcp_flow_cassette::{HttpRelay, Masker, Recorder, RecordingFile, RecordingSummary, StdioRelay};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -63,64 +65,71 @@ impl Record {
         }
     }
 
-    fn recorder(&self, transport: &str, target: &str) -> anyhow::Result<Recorder> {
-        Recorder::create(&self.file, transport, target, &self.masked).map_err(|error| {
-            let problem = match error.kind() {
-                std::io::ErrorKind::AlreadyExists => {
-                    "the file there is no recording; name another".to_owned()
-                }
-                _ => error.to_string(),
-            };
-            let message = format!("cannot create {}: {problem}", self.file.display());
-            Failure::new(Exit::Usage, message).into()
-        })
+    /// Opens the file. An earlier recording in it is kept until everything else is ready.
+    fn open(&self) -> anyhow::Result<RecordingFile> {
+        RecordingFile::open(&self.file).map_err(|error| self.failure(&error))
+    }
+
+    fn begin(
+        &self,
+        file: RecordingFile,
+        transport: &str,
+        target: &str,
+    ) -> anyhow::Result<Recorder> {
+        file.begin(transport, target, &self.masked).map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &io::Error) -> anyhow::Error {
+        let message = format!("cannot create {}: {error}", self.file.display());
+        Failure::new(Exit::Usage, message).into()
     }
 
     #[expect(clippy::disallowed_methods, reason = "the recorded server's output goes there")]
     fn record_stdio(&self) -> anyhow::Result<ExitCode> {
-        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
-        let recorder = self.recorder("stdio", &words.join(" "))?;
+        let words: Vec<_> =
+            self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let shown = Masker::new(&self.masked).mask_command(&words);
+        let file = self.open()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-        let relayed = runtime.block_on(async {
+        let (status, recorder) = runtime.block_on(async {
             let stop = mcp_flow::stdio::stop_signal()?;
-            let relaying = relay_stdio(&self.command, input, output, &recorder);
-            tokio::select! {
-                ended = relaying => ended.map(Some),
-                () = stop => Ok(None),
-            }
-        });
+            let relay = StdioRelay::spawn(&self.command);
+            let relay = relay.with_context(|| format!("cannot start {shown}"))?;
+            let recorder = self.begin(file, "stdio", &shown)?;
+            let status = relay.run(input, output, &recorder, stop).await;
+            anyhow::Ok((status, recorder))
+        })?;
         // A pending read of standard input cannot be cancelled; do not wait for it.
         runtime.shutdown_background();
         report(&recorder.finish());
-        let status = relayed.with_context(|| format!("cannot start {}", words.join(" ")))?;
-        let code = status.and_then(|status| status.code());
+        let status = status.context("lost the server")?;
+        // The host sees how its server ended; shells report a signal in the same way.
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let code = code.and_then(|code| u8::try_from(code).ok());
-        // The host sees how its server ended.
-        Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
+        Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
     }
 
     fn record_http(&self, target: &str, listen: SocketAddr) -> anyhow::Result<ExitCode> {
         check_public(listen, self.insecure)?;
         let options = HttpOptions::new().trust(self.tls.trust());
-        let recorder = self.recorder("http", target)?;
-        let relay = HttpRelay::new(target, &options, recorder.clone());
-        let relay = relay.map_err(|bad| {
-            let _ = std::fs::remove_file(&self.file);
-            Failure::new(Exit::Usage, bad.to_string())
-        })?;
+        let relay = HttpRelay::new(target, &options);
+        let relay = relay.map_err(|bad| Failure::new(Exit::Usage, bad.to_string()))?;
+        let file = self.open()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let recorder = runtime.block_on(async {
             let stop = mcp_flow::stdio::stop_signal().context("cannot listen for signals")?;
             let listener = TcpListener::bind(listen).await;
             let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
+            let recorder = self.begin(file, "http", target)?;
             let url = format!("http://{}{}", listener.local_addr()?, relay.path());
+            let shown = Masker::new(&self.masked).mask_text(target);
             match self.json {
                 true => print_line(&json!({"mcp": url, "pid": std::process::id()}))?,
-                false => eprintln!("mcp-flow records {target} at {url}. Press ctrl-c to stop."),
+                false => eprintln!("mcp-flow records {shown} at {url}. Press ctrl-c to stop."),
             }
-            relay.serve(listener, stop).await;
-            anyhow::Ok(())
+            relay.serve(listener, &recorder, stop).await;
+            anyhow::Ok(recorder)
         })?;
         runtime.shutdown_timeout(std::time::Duration::from_secs(1));
         report(&recorder.finish());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use futures_util::StreamExt as _;
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::{Client, ClientEvent};
-use mcp_flow_cassette::Masker;
+use mcp_flow_cassette::{Masker, MessageMasker};
 use serde_json::{Value, json};
 
 use crate::client::connect::ConnectOptions;
@@ -82,12 +82,12 @@ impl Tail {
     }
 
     async fn follow(&self, client: &Client) -> anyhow::Result<()> {
-        let masker = Masker::new(&self.masked);
+        let mut masker = MessageMasker::new(Masker::new(&self.masked));
         let mut left = self.count;
         // Before the watch begins, so that nothing it sends is missed.
         let mut events = client.events();
         let begun = watch(client, self.history).await?;
-        if self.show_all(&begun["exchanges"], &masker, &mut left)? {
+        if self.show_all(&begun["exchanges"], &mut masker, &mut left)? {
             return Ok(());
         }
         while let Some(event) = events.next().await {
@@ -96,7 +96,7 @@ impl Tail {
                     if let Some(skipped) = params["skipped"].as_u64().filter(|count| *count > 0) {
                         eprintln!("mcp-flow: {skipped} calls were left out");
                     }
-                    if self.show_all(&params["exchanges"], &masker, &mut left)? {
+                    if self.show_all(&params["exchanges"], &mut masker, &mut left)? {
                         return Ok(());
                     }
                 }
@@ -115,16 +115,19 @@ impl Tail {
     fn show_all(
         &self,
         exchanges: &Value,
-        masker: &Masker,
+        masker: &mut MessageMasker,
         left: &mut Option<u64>,
     ) -> anyhow::Result<bool> {
         for exchange in exchanges.as_array().into_iter().flatten() {
+            let mut shown = exchange.clone();
+            // Those that are not shown ask the questions of others.
+            masker.mask_exchange(&mut shown);
             if !self.is_wanted(exchange) {
                 continue;
             }
             match self.connect.format {
-                Format::Json => output::print_json(&masked(exchange, masker))?,
-                format => output::print(&sanitize(&line(exchange, masker, format)))?,
+                Format::Json => output::print_json(&shown)?,
+                format => output::print(&sanitize(&line(&shown, format)))?,
             }
             if let Some(left) = left {
                 *left -= 1;
@@ -201,20 +204,8 @@ fn name_of(exchange: &Value) -> Option<String> {
     }
 }
 
-fn masked(exchange: &Value, masker: &Masker) -> Value {
-    let mut exchange = exchange.clone();
-    masker.mask(&mut exchange);
-    for member in ["params", "result"] {
-        if let Some(text) = exchange[member].as_str() {
-            exchange[member] = masker.mask_text(text).into();
-        }
-    }
-    exchange
-}
-
 /// One line for people: time, transport, principal, method, name, outcome, duration, params and result.
-fn line(exchange: &Value, masker: &Masker, format: Format) -> String {
-    let exchange = masked(exchange, masker);
+fn line(exchange: &Value, format: Format) -> String {
     let text = |name: &str| exchange[name].as_str().unwrap_or_default();
     let error = &exchange["error"];
     let outcome = match (error.is_null(), exchange["failed"] == true) {
@@ -230,7 +221,7 @@ fn line(exchange: &Value, masker: &Masker, format: Format) -> String {
         false => error["message"].as_str().unwrap_or_default().to_owned(),
     };
     let milliseconds = exchange["time"].as_f64().unwrap_or_default();
-    let name = name_of(&exchange).unwrap_or_default();
+    let name = name_of(exchange).unwrap_or_default();
     let at = time_of_day(exchange["at"].as_u64().unwrap_or_default());
     let params = &without_meta(text("params"));
     if format == Format::Plain {
@@ -289,7 +280,7 @@ const MAX_PART: usize = 500;
 mod tests {
     use super::{line, matches, name_of};
     use crate::terminal::output::Format;
-    use mcp_flow_cassette::Masker;
+    use mcp_flow_cassette::{Masker, MessageMasker};
     use serde_json::json;
 
     #[test]
@@ -314,8 +305,10 @@ mod tests {
             "params": "{\"name\":\"login\",\"arguments\":{\"password\":\"hunter2\",\"note\":\"{\\\"apiKey\\\":\\\"hunter2\\\"}\"}}",
             "result": "{\"content\":[{\"text\":\"https://ada:hunter2@example.com\"}],\"cut off", "time": 1.25,
         });
+        let mut shown = exchange.clone();
+        MessageMasker::new(Masker::new(&[])).mask_exchange(&mut shown);
         for format in [Format::Table, Format::Plain] {
-            let line = line(&exchange, &Masker::new(&[]), format);
+            let line = line(&shown, format);
             assert!(!line.contains("hunter2") && line.contains("login"), "{line}");
             assert!(line.starts_with("12:34:56.789"), "{line}");
         }

@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mcp_flow_cassette::{Variations, VerifyOptions, junit_report, verify};
+use mcp_flow_cassette::{
+    Variations, VerifyOptions, VerifyReport, junit_error, junit_report, verify,
+};
 
 use crate::command::replay::read;
+use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, sanitize};
 
 /// Check that a server still answers as recorded
@@ -48,6 +51,32 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let report = match self.verify() {
+            Ok(report) => report,
+            Err(error) => {
+                // CI reads the report to see that nothing was verified.
+                let name = self.file.display().to_string();
+                self.write_junit(&junit_error(&name, &format!("{error:#}")))?;
+                return Err(error);
+            }
+        };
+        self.write_junit(&junit_report(&self.file.display().to_string(), &report))?;
+        for exchange in report.exchanges.iter().filter(|exchange| !exchange.is_same()) {
+            output::print(&sanitize(&format!("line {}: {}", exchange.line, exchange.request)))?;
+            for line in exchange.lines() {
+                output::print(&format!("  {}", sanitize(&line)))?;
+            }
+        }
+        let (compared, differing) = (report.compared(), report.differing());
+        let skipped = match report.exchanges.len() - compared {
+            0 => String::new(),
+            skipped => format!(", {skipped} not compared: no response was recorded"),
+        };
+        output::print(&format!("{compared} requests compared, {differing} differ{skipped}"))?;
+        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn verify(&self) -> anyhow::Result<VerifyReport> {
         let cassette = read(&self.file)?;
         let mut variations = Variations::named(&self.vary);
         for file in &self.learned {
@@ -60,19 +89,19 @@ impl Verify {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let report = runtime.block_on(verify(&cassette, &self.command, &options));
         let report = report.context("cannot start the server")?;
-        if let Some(junit) = &self.junit {
-            let text = junit_report(&self.file.display().to_string(), &report);
-            let written = std::fs::write(junit, text);
-            written.with_context(|| format!("cannot write {}", junit.display()))?;
+        if report.compared() == 0 {
+            let message = format!(
+                "{}: no request with a response was recorded, so that nothing can be verified; record again",
+                self.file.display()
+            );
+            return Err(Failure::new(Exit::Usage, message).into());
         }
-        for exchange in report.exchanges.iter().filter(|exchange| !exchange.is_same()) {
-            output::print(&sanitize(&format!("line {}: {}", exchange.line, exchange.request)))?;
-            for line in exchange.lines() {
-                output::print(&format!("  {}", sanitize(&line)))?;
-            }
-        }
-        let (all, differing) = (report.exchanges.len(), report.differing());
-        output::print(&format!("{all} requests compared, {differing} differ"))?;
-        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(report)
+    }
+
+    fn write_junit(&self, text: &str) -> anyhow::Result<()> {
+        let Some(junit) = &self.junit else { return Ok(()) };
+        let written = std::fs::write(junit, text);
+        written.with_context(|| format!("cannot write {}", junit.display()))
     }
 }

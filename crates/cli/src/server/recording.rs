@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::exit::{Exit, Failure};
 
 /// Starts a recording in a directory, which is created. The file is named by time and process.
-pub(crate) fn start(folder: &Path) -> anyhow::Result<Recorder> {
+pub(crate) fn start(folder: &Path, masked: &[String]) -> anyhow::Result<Recorder> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let file = folder.join(format!("{seconds}-{}.jsonl", std::process::id()));
     let created = std::fs::create_dir_all(folder)
-        .and_then(|()| Recorder::create(&file, "http", "mcp-flow serve", &[]));
+        .and_then(|()| Recorder::create(&file, "http", "mcp-flow serve", masked));
     Ok(created.map_err(|error| {
         let message = format!("cannot create {}: {error}", file.display());
         Failure::new(Exit::Usage, message)

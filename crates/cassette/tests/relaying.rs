@@ -1,0 +1,129 @@
+//! The relay between HTTP clients and a server.
+
+use mcp_flow_cassette::{HttpRelay, Recorder};
+use mcp_flow_http_client::HttpOptions;
+use mcp_flow_testkit::wait::within;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// A server that passes on what it is sent, and answers some of it.
+async fn server(answer: Option<&'static str>) -> (String, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (sender, received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let mut text = String::new();
+                let mut buffer = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                    text.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+                    if text.contains('}') {
+                        sender.send(std::mem::take(&mut text)).unwrap();
+                        if let Some(answer) = answer {
+                            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+                            let length = answer.len();
+                            let response =
+                                format!("{head}\r\ncontent-length: {length}\r\n\r\n{answer}");
+                            stream.write_all(response.as_bytes()).await.unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (address, received)
+}
+
+/// Starts a relay, and returns its address.
+async fn relay(target: &str, recorder: &Recorder) -> String {
+    let relay = HttpRelay::new(target, &HttpOptions::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let recorder = recorder.clone();
+    tokio::spawn(async move { relay.serve(listener, &recorder, std::future::pending()).await });
+    address
+}
+
+/// Sends a request with these headers.
+async fn post(address: &str, headers: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let length = body.len();
+    let request = format!("POST /mcp HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn head_of(mut stream: TcpStream) -> String {
+    let (mut text, mut buffer) = (String::new(), [0; 4096]);
+    while !text.contains("\r\n\r\n") {
+        let read = within("a response", stream.read(&mut buffer)).await.unwrap();
+        assert!(read > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..read]));
+    }
+    text
+}
+
+/// The query of the target is sent, its credentials as a header, and neither is recorded or named as host.
+#[tokio::test]
+async fn the_target_is_reached_with_its_query_and_credentials() {
+    let (address, mut received) = server(Some("{\"id\":1,\"result\":{}}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let target = format!("http://me:hunter2@{address}/mcp?token=hunter2");
+    let recorder = Recorder::create(&path, "http", &target, &[]).unwrap();
+    let relay = relay(&target, &recorder).await;
+    let body = json!({"id": 1, "method": "ping"}).to_string();
+    let stream = post(&relay, &format!("host: {relay}\r\n"), &body).await;
+    let sent = within("the request", received.recv()).await.unwrap().to_lowercase();
+    assert!(sent.starts_with("post /mcp?token=hunter2 http/1.1"), "{sent}");
+    assert!(sent.contains(&format!("\r\nhost: {address}\r\n")), "{sent}");
+    assert!(sent.contains("\r\nauthorization: basic "), "{sent}");
+    assert!(head_of(stream).await.starts_with("HTTP/1.1 200"));
+    recorder.finish();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("hunter2") && text.contains("\"ping\""), "{text}");
+}
+
+/// Pages of others cannot use the relay, by whatever name they have this machine resolved.
+#[tokio::test]
+async fn requests_of_other_origins_are_refused() {
+    let (address, mut received) = server(Some("{}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(&folder.path().join("a"), "http", "x", &[]).unwrap();
+    let relay = relay(&format!("http://{address}/mcp"), &recorder).await;
+    for (headers, status) in [
+        ("host: evil.example\r\n".to_owned(), "403"),
+        (format!("host: {relay}\r\norigin: https://evil.example\r\n"), "403"),
+        (format!("host: {relay}\r\norigin: http://localhost:1\r\n"), "200"),
+    ] {
+        let head = head_of(post(&relay, &headers, "{\"id\":1}").await).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{headers}: {head}");
+    }
+    received.close();
+    assert!(within("the allowed request", received.recv()).await.is_some());
+    assert!(received.recv().await.is_none(), "nothing else was sent on");
+}
+
+/// A request whose client goes before the server answers is recorded.
+#[tokio::test]
+async fn abandoned_requests_are_recorded() {
+    let (address, mut received) = server(None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let recorder = Recorder::create(&path, "http", "x", &[]).unwrap();
+    let relay = relay(&format!("http://{address}/mcp"), &recorder).await;
+    let body = json!({"id": 1, "method": "abandoned"}).to_string();
+    let stream = post(&relay, &format!("host: {relay}\r\n"), &body).await;
+    within("the request", received.recv()).await.unwrap();
+    drop(stream);
+    let recorded = async {
+        while !std::fs::read_to_string(&path).unwrap().contains("abandoned") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    within("the record of the request", recorded).await;
+}
