@@ -26,6 +26,7 @@ use serde_json::{Map, Value};
 use crate::asked::{AskedQuestion, QuestionHints, fit};
 use crate::error;
 use crate::forward::{Forwarded, Progress};
+use crate::isolation::Caller;
 use crate::question::{AskCapabilities, refusal};
 use crate::session::{
     ERROR, FLOW, JournaledCall, LARGE, RESULT, ROUNDS, Sessions, Turn, engine_failure, random_key,
@@ -46,7 +47,7 @@ pub(crate) struct CarriedRound {
 struct Follower<'a> {
     sessions: &'a Arc<Sessions>,
     engine: Engine,
-    upstream: &'a Upstream,
+    upstream: &'a Arc<Upstream>,
     request: &'a Forwarded,
     context: &'a Context,
     owner: Owner,
@@ -78,6 +79,7 @@ impl Sessions {
         let first = match asked {
             None => None,
             Some(Progress::Asked(questions, state)) => {
+                self.tasks.insert(&key, upstream, &Caller::of(context), state.as_ref());
                 Some(Turn::Asked { questions, state, is_live: false })
             }
             Some(Progress::Live(call, question)) => Some(self.park(&key, call, *question)),
@@ -361,11 +363,12 @@ impl Follower<'_> {
         match &ended.ending {
             Ending::Completed { success: true, data, .. } => {
                 let result = match data.get(LARGE).and_then(Value::as_str) {
-                    Some(key) => self.sessions.large.lock().get(key).cloned(),
+                    Some(key) => self.sessions.large.get(key),
                     None => Some(Arc::new(OwnedRaw::Json(data[RESULT].to_string().into()))),
                 };
                 let Some(result) = result else {
-                    let what = "the result was too large to be kept after it was first returned";
+                    let what = "the result was too large for the journal, and another process has it or it was \
+                                dropped";
                     return Err(error::lost(server, what));
                 };
                 self.request.reply(self.upstream, self.context, &result).await

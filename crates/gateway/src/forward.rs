@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use mcp_flow_client::{Client, Error, Host, Request, RequestParams};
+use mcp_flow_proto::model::{Meta, TASK_RESULT_TYPE};
 use mcp_flow_proto::{OwnedRaw, Raw, RpcError, method};
 use mcp_flow_server::{Context, Outcome};
 use serde::{Deserialize, Serialize};
@@ -24,22 +25,37 @@ use crate::pool::Lease;
 use crate::question::{AskCapabilities, CallHost, LiveQuestion, known_method};
 use crate::result;
 use crate::session::Sessions;
+use crate::task::{self, RoundState};
 use crate::upstream::Upstream;
 
 /// A request that is forwarded, by the names of the upstream.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Forwarded {
-    Tool { name: String, arguments: Value },
-    Prompt { name: String, arguments: Value },
-    Read { uri: String },
+    Tool {
+        name: String,
+        arguments: Value,
+        #[serde(default)]
+        meta: Meta,
+    },
+    Prompt {
+        name: String,
+        arguments: Value,
+        #[serde(default)]
+        meta: Meta,
+    },
+    Read {
+        uri: String,
+        #[serde(default)]
+        meta: Meta,
+    },
 }
 
 /// Progress of a request that was sent.
 pub(crate) enum Progress {
     Result(OwnedRaw),
     /// A stateless upstream asks, and expects the next round with this state.
-    Asked(Vec<AskedQuestion>, Option<String>),
+    Asked(Vec<AskedQuestion>, Option<RoundState>),
     /// An upstream with a handshake asks, while its call waits.
     Live(LiveCall, Box<LiveQuestion>),
 }
@@ -102,13 +118,14 @@ impl Forwarded {
         upstream: &Arc<Upstream>,
         requester: &Requester,
     ) -> Result<Progress, RpcError> {
-        let lease = upstream.lease(&requester.caller).await?;
+        let lease = upstream.lease(&requester.caller, self.tool()).await?;
         if lease.revision().is_stateless() {
             return self.send_round_on(upstream, requester, &lease, Map::new(), None).await;
         }
         let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
         let Requester { capabilities, context, .. } = requester;
-        let host = Arc::new(CallHost::for_call(context.clone(), *capabilities, sender));
+        let host = CallHost::for_call(context.clone(), *capabilities, sender);
+        let host = Arc::new(host.noting(&upstream.url_questions));
         let sent = self.request(lease.client(), host, None, context.as_ref());
         let mut call = LiveCall::new(sent, questions, lease);
         match call.next().await {
@@ -125,13 +142,20 @@ impl Forwarded {
         upstream: &Arc<Upstream>,
         requester: &Requester,
         answers: Map<String, Value>,
-        state: Option<String>,
+        state: Option<RoundState>,
     ) -> Result<Progress, RpcError> {
-        let lease = upstream.lease(&requester.caller).await?;
+        let lease = upstream.lease(&requester.caller, self.tool()).await?;
         if !lease.revision().is_stateless() {
             let what = "it no longer supports the revision in which it asked";
             return Err(error::lost(upstream.name(), what));
         }
+        let state = match state {
+            Some(RoundState::Task { task }) => {
+                return task::follow(upstream, requester, &lease, &task, answers).await;
+            }
+            Some(RoundState::Request(state)) => Some(state),
+            None => None,
+        };
         self.send_round_on(upstream, requester, &lease, answers, state).await
     }
 
@@ -144,13 +168,50 @@ impl Forwarded {
         state: Option<String>,
     ) -> Result<Progress, RpcError> {
         let Requester { capabilities, context, .. } = requester;
-        let host = Arc::new(CallHost::for_round(context.clone(), *capabilities));
+        let mut host = CallHost::for_round(context.clone(), *capabilities);
+        if let Self::Tool { .. } = self {
+            host = host.with_tasks();
+        }
         let round = Some((answers, state));
-        let sent = self.request(lease.client(), host, round, context.as_ref());
+        let sent = self.request(lease.client(), Arc::new(host), round, context.as_ref());
         let result = sent.await.map_err(|error| failed(upstream, error))?;
-        match read_required(upstream.name(), *capabilities, result.as_raw())? {
-            Some((questions, state)) => Ok(Progress::Asked(questions, state)),
-            None => Ok(Progress::Result(result)),
+        match self.read_kind(upstream.name(), *capabilities, result.as_raw())? {
+            ResultKind::Complete => Ok(Progress::Result(result)),
+            ResultKind::Required(questions, state) => {
+                Ok(Progress::Asked(questions, state.map(RoundState::Request)))
+            }
+            ResultKind::Task => {
+                let task = task::read_task(upstream, &result)?;
+                task::follow_new(upstream, requester, lease, task.task_id).await
+            }
+        }
+    }
+
+    /// Reads the kind of a result.
+    fn read_kind(
+        &self,
+        server: &str,
+        capabilities: AskCapabilities,
+        result: Raw<'_>,
+    ) -> Result<ResultKind, RpcError> {
+        let names = ["resultType", "inputRequests", "requestState"];
+        let Ok([kind, requests, state]) = result.members(names) else {
+            return Ok(ResultKind::Complete);
+        };
+        match (kind.and_then(Raw::as_text).as_deref(), self) {
+            (None | Some("complete"), _) => Ok(ResultKind::Complete),
+            (Some(TASK_RESULT_TYPE), Self::Tool { .. }) => Ok(ResultKind::Task),
+            (Some("input_required"), _) => {
+                let requests = requests
+                    .map(Raw::decode)
+                    .transpose()
+                    .map_err(|_| error::unusable(server, "inputRequests must be an object"))?;
+                let requests = requests.unwrap_or_default();
+                let questions = read_questions(server, capabilities, requests)?;
+                let state = state.and_then(Raw::as_text).map(std::borrow::Cow::into_owned);
+                Ok(ResultKind::Required(questions, state))
+            }
+            _ => Err(error::unusable(server, "the result is of an unknown type")),
         }
     }
 
@@ -163,32 +224,41 @@ impl Forwarded {
         context: Option<&Context>,
     ) -> BoxFuture<'static, Result<OwnedRaw, Error>> {
         match self {
-            Self::Tool { name, arguments } => {
+            Self::Tool { name, arguments, meta } => {
                 let request = client.call_tool(name, arguments.clone()).encoded();
-                start(request, host, round, context)
+                start(request.meta(meta.clone()), host, round, context)
             }
-            Self::Prompt { name, arguments } => {
+            Self::Prompt { name, arguments, meta } => {
                 let params = json!({"name": name, "arguments": arguments});
                 let request = client.request(method::PROMPTS_GET, params).encoded();
-                start(request, host, round, context)
+                start(request.meta(meta.clone()), host, round, context)
             }
-            Self::Read { uri } => start(client.read_resource(uri).encoded(), host, round, context),
+            Self::Read { uri, meta } => {
+                let request = client.read_resource(uri).encoded();
+                start(request.meta(meta.clone()), host, round, context)
+            }
         }
     }
 
     /// Replies with a complete result.
     pub(crate) async fn reply(
         &self,
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
         context: &Context,
         result: &OwnedRaw,
     ) -> Outcome {
         match self {
-            Self::Tool { .. } => result::reply_tool(context, upstream, result.as_raw()),
+            Self::Tool { .. } => result::reply_tool(context, upstream, result).await,
             Self::Prompt { .. } => result::reply_prompt(context, upstream.name(), result.as_raw()),
-            Self::Read { uri } => {
-                result::reply_resource(context, upstream.name(), uri, result).await
-            }
+            Self::Read { uri, .. } => result::reply_resource(context, upstream, uri, result).await,
+        }
+    }
+
+    /// The upstream's name of the tool that is called.
+    fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Tool { name, .. } => Some(name),
+            Self::Prompt { .. } | Self::Read { .. } => None,
         }
     }
 
@@ -199,7 +269,7 @@ impl Forwarded {
                 naming::join(&upstream.prefix, upstream.settings.served_name(name))
             }
             Self::Prompt { name, .. } => naming::join(&upstream.prefix, name),
-            Self::Read { uri } => uri.clone(),
+            Self::Read { uri, .. } => uri.clone(),
         }
     }
 
@@ -230,7 +300,7 @@ impl Forwarded {
 /// Answers and state of the previous round of a request.
 type Round = (Map<String, Value>, Option<String>);
 
-fn start<P: RequestParams>(
+pub(crate) fn start<P: RequestParams>(
     request: Request<P, OwnedRaw>,
     host: Arc<dyn Host>,
     round: Option<Round>,
@@ -257,31 +327,21 @@ pub(crate) fn failed(upstream: &Upstream, failure: Error) -> RpcError {
     error::from_client(upstream.name(), failure)
 }
 
-/// Questions of a stateless upstream, and its state.
-type Required = (Vec<AskedQuestion>, Option<String>);
+/// Result of a stateless upstream.
+enum ResultKind {
+    Complete,
+    /// Questions, and the state of the upstream.
+    Required(Vec<AskedQuestion>, Option<String>),
+    Task,
+}
 
-/// Reads a result that requires input; `None` for a complete one.
-fn read_required(
+/// Reads questions by their keys.
+pub(crate) fn read_questions(
     server: &str,
     capabilities: AskCapabilities,
-    result: Raw<'_>,
-) -> Result<Option<Required>, RpcError> {
+    requests: Map<String, Value>,
+) -> Result<Vec<AskedQuestion>, RpcError> {
     let unusable = |problem: &str| error::unusable(server, problem);
-    let names = ["resultType", "inputRequests", "requestState"];
-    let Ok([kind, requests, state]) = result.members(names) else { return Ok(None) };
-    match kind.and_then(Raw::as_text).as_deref() {
-        None | Some("complete") => return Ok(None),
-        Some("input_required") => {}
-        Some("task") => {
-            let what = "it continues the call as a task, which this gateway cannot follow";
-            return Err(unusable(what));
-        }
-        Some(_) => return Err(unusable("the result is of an unknown type")),
-    }
-    let requests: Map<String, Value> = match requests.map(Raw::decode).transpose() {
-        Ok(requests) => requests.unwrap_or_default(),
-        Err(_) => return Err(unusable("inputRequests must be an object")),
-    };
     if requests.is_empty() {
         return Err(unusable("it requires input, and asks nothing"));
     }
@@ -299,8 +359,7 @@ fn read_required(
         let method = method.to_owned();
         questions.push(AskedQuestion { key, method, params, is_approval: false });
     }
-    let state = state.and_then(Raw::as_text).map(std::borrow::Cow::into_owned);
-    Ok(Some((questions, state)))
+    Ok(questions)
 }
 
 /// Limit on questions of one call that wait at the same time.

@@ -30,6 +30,11 @@ impl Caller {
         }
     }
 
+    /// The caller as one that is not asked, so that it shares connections.
+    pub(crate) fn unasked(self) -> Self {
+        Self { may_be_asked: false, ..self }
+    }
+
     /// A caller whose request has ended, before its call did.
     pub(crate) fn absent(principal: &str) -> Self {
         let principal = principal.to_owned();

@@ -158,7 +158,16 @@ fn forwarded_tool(
         Ok(arguments) => {
             let meta = context.meta().clone();
             let call = Forwarded::Tool { name: own_name.clone(), arguments, meta };
-            Reply::Later(Box::pin(call.run(upstream.clone(), sessions.clone(), context.clone())))
+            let (upstream, context) = (upstream.clone(), context.clone());
+            let noted = (upstream.url_questions.clone(), context.clone());
+            let called = call.run(upstream, sessions.clone(), context);
+            Reply::Later(Box::pin(async move {
+                let outcome = called.await;
+                if let Err(error) = &outcome {
+                    noted.0.note_required(error, &noted.1);
+                }
+                outcome
+            }))
         }
         Err(error) => Reply::Ready(Err(error)),
     })

@@ -1,7 +1,9 @@
 //! Results of upstreams in the form of the caller's revision.
 
+use std::sync::Arc;
+
 use mcp_flow_client::{ContentBlock, ReadContents};
-use mcp_flow_proto::model::{Content, Meta, PromptMessage, Role};
+use mcp_flow_proto::model::{Content, Meta, PromptMessage, ResourceContents, Role};
 use mcp_flow_proto::{OwnedRaw, Raw, RpcError};
 use mcp_flow_server::resource::Contents;
 use mcp_flow_server::{Context, Outcome, PromptOutput, ToolOutput};
@@ -9,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::definitions::strip_protocol_members;
+use crate::download::Download;
 use crate::error;
 use crate::upstream::Upstream;
 
@@ -49,11 +52,22 @@ struct ReadOutcome {
 }
 
 /// Replies with the result of a tool call.
-pub(crate) fn reply_tool(context: &Context, upstream: &Upstream, result: Raw<'_>) -> Outcome {
-    let outcome: CallOutcome = decode(upstream.name(), result)?;
-    let content: Vec<_> = outcome.content.unwrap_or_default().into_iter().map(known).collect();
-    for item in &content {
-        upstream.links.note(item);
+pub(crate) async fn reply_tool(
+    context: &Context,
+    upstream: &Arc<Upstream>,
+    result: &OwnedRaw,
+) -> Outcome {
+    let outcome: CallOutcome = decode(upstream.name(), result.as_raw())?;
+    let mut content: Vec<_> = outcome.content.unwrap_or_default().into_iter().map(known).collect();
+    for item in &mut content {
+        let Some(download) = Download::in_content(upstream, item) else {
+            upstream.links.note(item);
+            continue;
+        };
+        *item = match context.deliver(download.into_bulk(upstream, context)).await {
+            Ok(delivered) => delivered,
+            Err(error) => return context.reply_output(&ToolOutput::failure(error.to_string())),
+        };
     }
     context.reply_output(&ToolOutput {
         content,
@@ -80,11 +94,19 @@ pub(crate) fn reply_prompt(context: &Context, server: &str, result: Raw<'_>) -> 
 /// Replies with the result of `resources/read`.
 pub(crate) async fn reply_resource(
     context: &Context,
-    server: &str,
+    upstream: &Arc<Upstream>,
     uri: &str,
     result: &OwnedRaw,
 ) -> Outcome {
+    let server = upstream.name();
     let outcome: ReadOutcome = decode(server, result.as_raw())?;
+    if let [ReadContents::Known(ResourceContents { uri, meta: Some(meta), .. })] =
+        &*outcome.contents
+        && let Some(download) = Download::in_meta(upstream, meta)
+    {
+        let bulk = download.into_bulk(upstream, context).with_uri(uri);
+        return context.reply_contents(uri, Contents::Bulk(bulk)).await;
+    }
     let mut entries = Vec::with_capacity(outcome.contents.len());
     for contents in outcome.contents {
         match contents {

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod calls;
+mod downloads;
 mod failures;
 mod hostile;
 mod lifecycle;
@@ -12,3 +13,4 @@ mod questions;
 mod resources;
 mod search;
 mod support;
+mod tasks;

@@ -1,0 +1,131 @@
+//! Large content of our own servers over HTTP, which only their client can download.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mcp_flow_client::model::Content;
+use mcp_flow_client::{Client, ContentBlock, Revision, RevisionPolicy};
+use mcp_flow_gateway::UpstreamSettings;
+use mcp_flow_http_client::HttpOptions;
+use mcp_flow_server::{Bulk, Context, Resource, Server, Tool};
+use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::Fixture;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+
+use crate::support::{Setup, pairs};
+
+const SIZE: usize = 3 * 1024 * 1024 + 5;
+
+fn content() -> String {
+    "x".repeat(SIZE)
+}
+
+/// A server with a tool and a resource of large content, and a tool that links to a page.
+fn upstream() -> Server {
+    let bytes =
+        Tool::builder("bytes").handler(async |_: Context, _: Value| Bulk::bytes("xs", content()));
+    let unsized_reader = Tool::builder("reader").handler(async |_: Context, _: Value| {
+        Bulk::reader("xs", std::io::Cursor::new(content())).with_mime_type("text/plain")
+    });
+    let cut = Tool::builder("cut").handler(async |_: Context, _: Value| {
+        Bulk::reader("xs", std::io::Cursor::new(content())).with_size(SIZE as u64 + 1)
+    });
+    let page = Tool::builder("page")
+        .quick(|_: &Context, _: Value| Content::link("https://example.org/download/page", "page"));
+    let resource =
+        Resource::builder("x:/large").read(async |_: Context| Bulk::bytes("xs", content()));
+    Fixture::with(|builder| {
+        builder
+            .tools(bytes.unwrap())
+            .tools(unsized_reader.unwrap())
+            .tools(cut.unwrap())
+            .tools(page.unwrap())
+            .resources(resource.unwrap())
+    })
+    .server
+}
+
+async fn serve(server: &Server) -> SocketAddr {
+    let bound = mcp_flow_http::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let (address, server) = (bound.address(), server.clone());
+    tokio::spawn(async move { bound.serve(&server, std::future::pending()).await });
+    address
+}
+
+fn connector(address: SocketAddr) -> mcp_flow_http_client::HttpServer {
+    let url = format!("http://{address}/mcp");
+    mcp_flow_http_client::server(&url, &HttpOptions::new()).unwrap()
+}
+
+/// A gateway before the server, over HTTP.
+async fn gateway(revision: Revision) -> Setup {
+    let mut settings = UpstreamSettings::new("up", Arc::new(connector(serve(&upstream()).await)));
+    settings.revision = RevisionPolicy::Only(revision);
+    settings.pins = false;
+    Setup::new(vec![settings])
+}
+
+async fn link(client: &Client, tool: &str) -> Value {
+    let outcome = client.call_tool(tool, json!({})).await.unwrap();
+    let [ContentBlock::Known(Content::ResourceLink(link))] = &*outcome.content else {
+        panic!("{outcome:?}");
+    };
+    json!({"type": "resource_link", "uri": link.uri, "size": link.size})
+}
+
+async fn download(client: &Client, link: &Value) -> std::io::Result<Vec<u8>> {
+    let opened = client.open_content(link).await.unwrap();
+    let mut bytes = Vec::new();
+    opened.into_reader().read_to_end(&mut bytes).await.map(|_| bytes)
+}
+
+/// Clients download from the gateway what it downloads from the upstream.
+#[tokio::test]
+async fn large_content_is_downloaded_through_the_gateway() {
+    for (client_revision, server) in pairs() {
+        let setup = gateway(server).await;
+        let address = serve(&setup.server).await;
+        let builder = Client::builder();
+        let builder =
+            builder.with(|options| options.revision = RevisionPolicy::Only(client_revision));
+        let client = builder.connect(connector(address)).await.unwrap();
+        for (tool, size) in [("up.bytes", json!(SIZE)), ("up.reader", Value::Null)] {
+            let link = link(&client, tool).await;
+            assert_eq!(link["size"], size, "{tool}");
+            let url = link["uri"].as_str().unwrap();
+            assert!(url.starts_with(&format!("http://{address}/")), "{url}");
+            let bytes = within("the download", download(&client, &link)).await.unwrap();
+            assert!(bytes.len() == SIZE && bytes.iter().all(|byte| *byte == b'x'), "{tool}");
+        }
+        let read = client.read_resource("x:/large").raw().await.unwrap();
+        let url = &read["contents"][0]["_meta"]["mcp-flow/download"]["url"];
+        let link_to = json!({"type": "resource_link", "uri": url});
+        assert_eq!(download(&client, &link_to).await.unwrap().len(), SIZE);
+        // Content that is cut off is never taken for the whole.
+        let cut = link(&client, "up.cut").await;
+        within("the download", download(&client, &cut)).await.unwrap_err();
+        // Other links are for the caller.
+        let page = link(&client, "up.page").await;
+        assert_eq!(page["uri"], "https://example.org/download/page");
+        client.close().await;
+        setup.gateway.close().await;
+    }
+}
+
+/// Without a side channel content arrives in the message, up to the limit of a result.
+#[tokio::test]
+async fn large_content_arrives_in_messages_where_there_are_no_downloads() {
+    for (client_revision, server) in pairs() {
+        let setup = gateway(server).await;
+        let client = setup.client(client_revision).await;
+        for tool in ["up.bytes", "up.reader"] {
+            let outcome = client.call_tool(tool, json!({})).await.unwrap();
+            assert_eq!(outcome.text().len(), SIZE, "{tool}");
+        }
+        let cut = client.call_tool("up.cut", json!({})).await.unwrap();
+        assert!(cut.is_error && cut.text().contains("cannot be read"), "{}", cut.text());
+        assert_eq!(client.read_text("x:/large").await.unwrap().len(), SIZE);
+        setup.gateway.close().await;
+    }
+}
