@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::NOT_ANSWERED;
 use crate::question::{answer_for, known_method, question_for};
+use crate::recovery::Holder;
 
 /// A question of an upstream, or of the gateway itself for an approval.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -41,18 +42,20 @@ pub(crate) struct QuestionHints {
     pub(crate) target: String,
     /// Number of the round, from one.
     pub(crate) round: u32,
-    /// Set if the upstream's call waits in the memory of this process.
+    /// Set if the upstream's call waits in the memory of a process.
     pub(crate) is_live: bool,
+    /// That process, if others share its store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) holder: Option<Holder>,
     pub(crate) question: AskedQuestion,
 }
 
 impl AskedQuestion {
     /// Asks to approve a call.
     pub(crate) fn approval(server: &str, target: &str, arguments: &Value) -> Self {
-        let message = format!(
-            "Allow a call of {target} on the server {server} with {}?",
-            sanitize::shorten(&arguments.to_string(), MAX_ARGUMENTS_LENGTH)
-        );
+        let arguments = arguments.to_string();
+        let message = format!("Allow a call of {target} on the server {server} with {arguments}?");
+        let message = warn_of_length(&message, MAX_ASKED_LENGTH);
         // A form without fields might be accepted by a client that asks nobody.
         let approve = json!({"type": "boolean", "title": "Approve this call"});
         let schema = json!({"type": "object", "properties": {APPROVE: approve},
@@ -82,7 +85,7 @@ impl AskedQuestion {
                 (PromptType::Confirm, format!("{message}\nOpen {}", text("url")))
             }
             method::ELICITATION_CREATE if self.is_approval => {
-                (PromptType::Confirm, message.to_owned())
+                (PromptType::Confirm, warn_of_length(message, MAX_APPROVAL_LENGTH))
             }
             method::ELICITATION_CREATE => (PromptType::Custom, message.to_owned()),
             method::SAMPLING_CREATE_MESSAGE => {
@@ -91,7 +94,10 @@ impl AskedQuestion {
             }
             _ => (PromptType::Custom, "The roots of the client are asked for".to_owned()),
         };
-        let message = sanitize::shorten(&message, MAX_MESSAGE_LENGTH);
+        let message = match self.is_approval {
+            true => message,
+            false => sanitize::shorten(&message, MAX_MESSAGE_LENGTH),
+        };
         let message = if message.trim().is_empty() { "(no message)".to_owned() } else { message };
         let mut prompt = Prompt::new(kind, &message);
         prompt.validation.required = None;
@@ -180,6 +186,22 @@ pub(crate) fn fit(prompt: &Prompt, answer: Value) -> Value {
     }
 }
 
+/// A message that says so if it is too long to be shown as a whole: nobody approves unseen what it hides.
+fn warn_of_length(message: &str, limit: usize) -> String {
+    if message.len() <= limit {
+        // Characters that a terminal would interpret are shown as longer ones.
+        let whole = sanitize::shorten(message, limit);
+        if whole.len() <= limit {
+            return whole;
+        }
+    }
+    let warning =
+        format!("NOT ALL of this is shown: it has {} bytes. Refuse if in doubt.\n", message.len());
+    // A character has at most four bytes.
+    let shown = (limit / 4).saturating_sub(warning.len());
+    warning + &sanitize::shorten(message, shown)
+}
+
 /// Schema of a form, which also allows declining.
 fn form_schema(requested: &Value) -> Value {
     let mut schema = Map::new();
@@ -207,8 +229,11 @@ const ERROR: &str = "$error";
 
 const CONTENT: &str = "$content";
 
-/// Characters of the arguments that an approval shows.
-const MAX_ARGUMENTS_LENGTH: usize = 4000;
+/// Bytes of an approval that a client is asked for.
+const MAX_ASKED_LENGTH: usize = 64 * 1024;
+
+/// Bytes of an approval that the console and the command line show.
+const MAX_APPROVAL_LENGTH: usize = 16 * 1000;
 
 /// Characters of a message that people see.
 const MAX_MESSAGE_LENGTH: usize = 8000;
@@ -225,7 +250,14 @@ mod tests {
 
     fn hints(question: &AskedQuestion) -> QuestionHints {
         let (server, target) = ("up".to_owned(), "up.tool".to_owned());
-        QuestionHints { server, target, round: 1, is_live: false, question: question.clone() }
+        QuestionHints {
+            server,
+            target,
+            round: 1,
+            is_live: false,
+            holder: None,
+            question: question.clone(),
+        }
     }
 
     /// An upstream gets what its client said, whatever way the answer took.
@@ -258,6 +290,23 @@ mod tests {
         let refused = question.answer_from_client(Err(RpcError::method_not_found("x")));
         let error = question.result_for(Revision::V2025_11_25, &refused).unwrap_err();
         assert_eq!(error.code(), -32601);
+    }
+
+    /// Whoever approves a call sees its arguments, or is told that not all of them are shown.
+    #[test]
+    fn approvals_hide_nothing_silently() {
+        for (length, is_shown) in [(10, true), (15_000, true), (20_000, false), (200_000, false)] {
+            for letter in ["x", "é", "\u{1f600}"] {
+                let text = letter.repeat(length / letter.len()) + "END";
+                let question = AskedQuestion::approval("up", "up.tool", &json!({"text": text}));
+                let asked = question.params["message"].as_str().unwrap().to_owned();
+                let prompt = question.prompt(hints(&question));
+                prompt.validate().unwrap();
+                assert_eq!(prompt.message.contains("END"), is_shown, "{length} {letter}");
+                assert_eq!(prompt.message.starts_with("NOT ALL"), !is_shown, "{length} {letter}");
+                assert_ne!(asked.contains("END"), asked.starts_with("NOT ALL"), "{length}");
+            }
+        }
     }
 
     /// A schema that cannot be used does not keep people from answering.

@@ -7,6 +7,8 @@ use mcp_flow_proto::error::RpcErrorKind;
 use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Value, json};
 
+use crate::url_questions::URL_ELICITATION_REQUIRED;
+
 /// The upstream was lost during the request, which may have taken effect.
 pub(crate) const UPSTREAM_LOST: RpcErrorKind =
     kind("UPSTREAM_LOST", -31401, "The upstream server was lost during the request");
@@ -44,10 +46,18 @@ pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
             let kind = RpcErrorKind { code, stateless_code: code, ..UPSTREAM_ERROR };
             let message = sanitize::shorten(&error.message, MAX_DETAILS_LENGTH);
             let mut upstream = json!({"code": error.code, "message": message.clone()});
+            // Clients look for these where the specification has them.
+            let urls = error.data.get("elicitations").filter(|_| code == URL_ELICITATION_REQUIRED);
+            let urls = urls.cloned();
             if !error.data.is_null() {
                 upstream["data"] = error.data;
             }
-            RpcError::new(kind).message(message).with("server", server).with("upstream", upstream)
+            let failed = RpcError::new(kind).message(message).with("server", server);
+            let failed = failed.with("upstream", upstream);
+            match urls {
+                Some(urls) => failed.with("elicitations", urls),
+                None => failed,
+            }
         }
         Error::Lost { .. } | Error::Timeout { .. } => lost(server, &details),
         Error::Connect { .. } | Error::Closed => unavailable(server, &details, None),

@@ -82,8 +82,10 @@ impl Gateway {
     }
 
     /// Checks the names of upstreams.
-    pub fn check(upstreams: &[UpstreamSettings]) -> Result<(), InvalidUpstreams> {
-        prefixes(upstreams).map(drop)
+    pub fn check_names<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), InvalidUpstreams> {
+        prefixes(names.into_iter().map(|name| (name, true)).collect()).map(drop)
     }
 
     /// As [`new`](Self::new), with pins that are kept elsewhere.
@@ -91,7 +93,7 @@ impl Gateway {
         upstreams: Vec<UpstreamSettings>,
         pins: Pins,
     ) -> Result<Self, InvalidUpstreams> {
-        let prefixes = prefixes(&upstreams)?;
+        let prefixes = prefixes(names_of(&upstreams))?;
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let gateway = inner.clone();
             let find = move |name: &str| gateway.upgrade()?.find(name);
@@ -208,7 +210,7 @@ impl Gateway {
 
     /// Replaces the upstreams. Those whose name and fingerprint stay the same are not disturbed.
     pub async fn replace(&self, upstreams: Vec<UpstreamSettings>) -> Result<(), InvalidUpstreams> {
-        let prefixes = prefixes(&upstreams)?;
+        let prefixes = prefixes(names_of(&upstreams))?;
         let inner = &self.inner;
         let (mut now, mut added) = (Vec::new(), Vec::new());
         let removed = {
@@ -358,11 +360,17 @@ impl Inner {
     }
 }
 
+/// The names of upstreams, each with whether it becomes a prefix.
+fn names_of(upstreams: &[UpstreamSettings]) -> Vec<(&str, bool)> {
+    upstreams.iter().map(|settings| (settings.name.as_str(), settings.is_prefixed)).collect()
+}
+
 /// The prefixes of upstreams, which must differ.
-fn prefixes(upstreams: &[UpstreamSettings]) -> Result<Vec<String>, InvalidUpstreams> {
+fn prefixes(upstreams: Vec<(&str, bool)>) -> Result<Vec<String>, InvalidUpstreams> {
     let (mut found, mut problems) = (Vec::<String>::new(), Vec::new());
-    for UpstreamSettings { name, is_prefixed, .. } in upstreams {
-        let prefix = match (is_prefixed, upstreams.len()) {
+    let count = upstreams.len();
+    for (name, is_prefixed) in upstreams {
+        let prefix = match (is_prefixed, count) {
             (true, _) => naming::check(name),
             (false, 1) => Ok(String::new()),
             (false, _) => Err(format!("{name:?} has no prefix, so it must be the only server")),
@@ -375,7 +383,7 @@ fn prefixes(upstreams: &[UpstreamSettings]) -> Result<Vec<String>, InvalidUpstre
             Ok(prefix) => format!("{name:?} and another server are both served as {prefix}"),
             Err(problem) => problem,
         };
-        problems.push((name.clone(), problem));
+        problems.push((name.to_owned(), problem));
     }
     if problems.is_empty() { Ok(found) } else { Err(InvalidUpstreams { problems }) }
 }

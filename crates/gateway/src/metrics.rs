@@ -131,6 +131,8 @@ pub(crate) fn text(upstreams: &[UpstreamStatus]) -> String {
     family("mcp_flow_upstream_connections", Gauge, help, &|up| up.connections as f64);
     let help = "Tools of an upstream server that are quarantined";
     family("mcp_flow_upstream_quarantined", Gauge, help, &|up| up.quarantined as f64);
+    let help = "Resources of an upstream server whose URIs another one has";
+    family("mcp_flow_upstream_uri_collisions", Gauge, help, &|up| up.collisions as f64);
     let help = "1 unless the last start of the upstream server failed";
     family("mcp_flow_upstream_up", Gauge, help, &|up| f64::from(u8::from(up.failures == 0)));
     text.finish()

@@ -53,6 +53,9 @@ struct KeptServer {
     /// Names of the tools that were listed last, in their order.
     #[serde(default)]
     listed: Vec<String>,
+    /// Tools of a server without pins, as they were listed last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unpinned: Vec<Value>,
     #[serde(default)]
     prompts: Vec<Value>,
     #[serde(default)]
@@ -257,26 +260,41 @@ impl Pins {
         let KeptServer { tools, listed: names, .. } = &mut *kept;
         let names: HashSet<_> = names.iter().collect();
         tools.retain(|name, pin| pin.approved.is_some() || names.contains(name));
-        kept.prompts = listed.prompts.iter().map(wire_prompt).collect();
-        kept.resources = listed.resources.iter().map(wire_resource).collect();
-        kept.templates = listed.templates.iter().map(wire_template).collect();
-        if *kept != before
-            && let Err(problem) = self.write(&mut state)
-        {
-            tracing::error!(server, "cannot write the file of pins: {problem}");
+        kept.unpinned.clear();
+        kept.set_others(listed);
+        if *kept != before {
+            self.write_or_log(&mut state, server);
         }
         served
     }
 
-    /// The definitions that an upstream listed last and that may be served; `None` if it was never
-    /// listed.
-    pub(crate) fn last_known(&self, server: &str) -> Option<Definitions> {
+    /// Keeps what an upstream without pins lists now.
+    pub(crate) fn remember(&self, server: &str, listed: &Definitions) {
+        let mut state = self.state.lock();
+        self.read_again(&mut state);
+        let kept = state.kept.servers.entry(server.to_owned()).or_default();
+        let before = kept.clone();
+        kept.unpinned = listed.tools.iter().map(wire).collect();
+        kept.set_others(listed);
+        if *kept != before {
+            self.write_or_log(&mut state, server);
+        }
+    }
+
+    /// The definitions that an upstream listed last and that may be served, with or without pins; `None`
+    /// if it was never listed.
+    pub(crate) fn last_known(&self, server: &str, is_pinned: bool) -> Option<Definitions> {
         let state = self.state.lock();
         let kept = state.kept.servers.get(server)?;
-        let tools = kept.listed.iter().filter_map(|name| kept.tools.get(name));
-        let tools = tools.filter(|pin| pin.quarantined.is_none());
+        let pinned = kept.listed.iter().filter_map(|name| kept.tools.get(name));
+        let pinned = pinned.filter(|pin| pin.quarantined.is_none());
+        let tools: Vec<_> = match is_pinned {
+            true => pinned.filter_map(|pin| parse(pin.approved.as_ref()?)).collect(),
+            false if kept.unpinned.is_empty() => return None,
+            false => kept.unpinned.iter().filter_map(parse).collect(),
+        };
         Some(Definitions {
-            tools: tools.filter_map(|pin| parse(pin.approved.as_ref()?)).collect(),
+            tools,
             prompts: kept.prompts.iter().filter_map(parse).collect(),
             resources: kept.resources.iter().filter_map(parse).collect(),
             templates: kept.templates.iter().filter_map(parse).collect(),
@@ -320,6 +338,12 @@ impl Pins {
         }
     }
 
+    fn write_or_log(&self, state: &mut State, server: &str) {
+        if let Err(problem) = self.write(state) {
+            tracing::error!(server, "cannot write the file of pins: {problem}");
+        }
+    }
+
     /// Writes the file as a whole, so that a crash leaves the old one or the new one.
     fn write(&self, state: &mut State) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
@@ -360,6 +384,15 @@ impl Pin {
             quarantined: self.quarantined.as_ref().map(digest),
             difference: is_quarantined.then(|| self.difference()),
         }
+    }
+}
+
+impl KeptServer {
+    /// Sets the definitions that have no pins.
+    fn set_others(&mut self, listed: &Definitions) {
+        self.prompts = listed.prompts.iter().map(wire_prompt).collect();
+        self.resources = listed.resources.iter().map(wire_resource).collect();
+        self.templates = listed.templates.iter().map(wire_template).collect();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Questions of upstreams to callers: elicitation, sampling and roots, in every revision.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use mcp_flow_client::Host;
 use mcp_flow_client::host::ServerIdentity;
@@ -7,7 +9,7 @@ use mcp_flow_proto::error::RpcErrorKind;
 use mcp_flow_proto::model::{
     APP_MIME_TYPE, APPS_EXTENSION, ClientCapabilities, ClientExtensions, CreateMessage, ElicitForm,
     ElicitUrl, ElicitationCapability, FormSchema, LogLevel, RootsCapability, SampleResult,
-    SamplingCapability,
+    SamplingCapability, TASKS_EXTENSION,
 };
 use mcp_flow_proto::{Revision, RpcError, method};
 use mcp_flow_server::Context;
@@ -19,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::asked::AskedQuestion;
 use crate::error::NOT_ANSWERED;
+use crate::url_questions::UrlQuestions;
 
 /// Host of a connection to an upstream. It declares all capabilities, because callers differ; a
 /// question that belongs to no call is not answered.
@@ -68,12 +71,15 @@ pub(crate) struct CallHost {
     context: Option<Context>,
     capabilities: AskCapabilities,
     questions: Option<mpsc::Sender<LiveQuestion>>,
+    takes_tasks: bool,
+    /// Callers that were asked to go to a URL.
+    url_questions: Option<Arc<UrlQuestions>>,
 }
 
 impl CallHost {
     /// Creates the host of one round of a stateless request, which asks nothing by itself.
     pub(crate) fn for_round(context: Option<Context>, capabilities: AskCapabilities) -> Self {
-        Self { context, capabilities, questions: None }
+        Self { context, capabilities, questions: None, takes_tasks: false, url_questions: None }
     }
 
     /// Creates the host of a call to an upstream with a handshake.
@@ -82,7 +88,23 @@ impl CallHost {
         capabilities: AskCapabilities,
         questions: mpsc::Sender<LiveQuestion>,
     ) -> Self {
-        Self { context, capabilities, questions: Some(questions) }
+        Self {
+            context,
+            capabilities,
+            questions: Some(questions),
+            takes_tasks: false,
+            url_questions: None,
+        }
+    }
+
+    /// Has the caller hear when what a URL was for is done.
+    pub(crate) fn noting(self, url_questions: &Arc<UrlQuestions>) -> Self {
+        Self { url_questions: Some(url_questions.clone()), ..self }
+    }
+
+    /// Declares that the call may continue as a task.
+    pub(crate) fn with_tasks(self) -> Self {
+        Self { takes_tasks: true, ..self }
     }
 
     async fn ask(&self, server: Revision, method: &str, params: &Value) -> Result<Value, RpcError> {
@@ -92,6 +114,9 @@ impl CallHost {
         };
         if let Some(roots) = self.ask_for_roots(method).await {
             return roots;
+        }
+        if let (Some(noted), Some(context)) = (&self.url_questions, &self.context) {
+            noted.note(params, context);
         }
         let given_up = || RpcError::new(NOT_ANSWERED).details("The call it belongs to has ended.");
         let questions = self.questions.as_ref().ok_or_else(given_up)?;
@@ -118,7 +143,12 @@ impl CallHost {
 
 impl Host for CallHost {
     fn capabilities(&self) -> ClientCapabilities {
-        self.capabilities.declared()
+        let declared = self.capabilities.declared();
+        if !self.takes_tasks {
+            return declared;
+        }
+        let extensions = declared.extensions.with(TASKS_EXTENSION, Map::new());
+        ClientCapabilities { extensions, ..declared }
     }
 
     fn answer<'a>(

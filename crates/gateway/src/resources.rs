@@ -1,19 +1,23 @@
 //! Resources of upstreams, under their own URIs.
 //!
 //! A URI belongs to the first upstream, in the order of the configuration, that lists it; otherwise to
-//! the first with a template that matches; otherwise to the one whose results linked to it.
+//! the first with a template that matches; otherwise to the one whose results linked to it. Others that
+//! list it have it with their name before it.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use mcp_flow_client::{ChangeFilter, CompletionReference, ServerChange, sanitize};
 use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::{Content, ResourceDefinition, TemplateDefinition};
 use mcp_flow_server::resource::{ReadError, ResourcePage, ResourceProvider, WatchGuard};
-use mcp_flow_server::{Bulk, Context, Reply, Server};
+use mcp_flow_server::{Bulk, Context, Reply, Server, WeakServer};
 use parking_lot::{Mutex, RwLock};
 
+use crate::breaker::backoff;
 use crate::forward::Forwarded;
 use crate::pool::AbortOnDrop;
 use crate::registration;
@@ -32,9 +36,24 @@ pub(crate) struct UpstreamResources {
 
 #[derive(Debug, Default)]
 struct Routes {
-    listed: Vec<(ResourceDefinition, Arc<Upstream>)>,
+    listed: Vec<(ResourceDefinition, Route)>,
     by_uri: HashMap<String, usize>,
-    templates: Vec<(TemplateDefinition, Option<TemplatePattern>, Arc<Upstream>)>,
+    templates: Vec<(TemplateDefinition, Option<TemplatePattern>, Route)>,
+}
+
+/// Upstream of a resource or a template.
+#[derive(Clone, Debug)]
+struct Route {
+    upstream: Arc<Upstream>,
+    /// Part of the URI that the gateway added, because another upstream has the rest.
+    alias: String,
+}
+
+impl Route {
+    /// The upstream's own URI.
+    fn own<'a>(&self, uri: &'a str) -> &'a str {
+        uri.strip_prefix(self.alias.as_str()).unwrap_or(uri)
+    }
 }
 
 impl UpstreamResources {
@@ -43,24 +62,38 @@ impl UpstreamResources {
         let mut routes = Routes::default();
         for upstream in upstreams {
             let definitions = upstream.definitions();
+            let mut collisions = 0;
             for resource in &definitions.resources {
-                if routes.by_uri.contains_key(&resource.uri) {
-                    let uri = sanitize::shorten(&resource.uri, 200);
-                    tracing::warn!(server = upstream.name(), "another server has {uri} already");
+                let is_taken = |uri: &str| routes.by_uri.contains_key(uri);
+                let Some(route) = assign(upstream, &resource.uri, is_taken) else {
+                    collisions += 1;
                     continue;
-                }
+                };
+                collisions += usize::from(!route.alias.is_empty());
+                let mut resource = resource.clone();
+                resource.uri.insert_str(0, &route.alias);
                 routes.by_uri.insert(resource.uri.clone(), routes.listed.len());
-                routes.listed.push((resource.clone(), upstream.clone()));
+                routes.listed.push((resource, route));
             }
             for template in &definitions.templates {
-                let text = &template.uri_template;
-                if routes.templates.iter().any(|(known, ..)| known.uri_template == *text) {
-                    let text = sanitize::shorten(text, 200);
-                    tracing::warn!(server = upstream.name(), "another server has {text} already");
+                let is_taken = |text: &str| {
+                    routes.templates.iter().any(|(known, ..)| known.uri_template == text)
+                };
+                let Some(route) = assign(upstream, &template.uri_template, is_taken) else {
+                    collisions += 1;
                     continue;
-                }
-                let pattern = TemplatePattern::parse(text);
-                routes.templates.push((template.clone(), pattern, upstream.clone()));
+                };
+                collisions += usize::from(!route.alias.is_empty());
+                let mut template = template.clone();
+                template.uri_template.insert_str(0, &route.alias);
+                let pattern = TemplatePattern::parse(&template.uri_template);
+                routes.templates.push((template, pattern, route));
+            }
+            if upstream.collisions.swap(collisions, Ordering::Relaxed) != collisions {
+                tracing::warn!(
+                    server = upstream.name(),
+                    "{collisions} of its resources are served under other URIs: other servers have theirs"
+                );
             }
         }
         *self.routes.write() = Arc::new(routes);
@@ -72,21 +105,42 @@ impl UpstreamResources {
     }
 
     /// The upstream that a URI belongs to.
-    fn route(&self, uri: &str) -> Option<Arc<Upstream>> {
+    fn route(&self, uri: &str) -> Option<Route> {
         let routes = self.routes();
-        if let Some((_, upstream)) = routes.by_uri.get(uri).and_then(|at| routes.listed.get(*at)) {
-            return Some(upstream.clone());
+        if let Some((_, route)) = routes.by_uri.get(uri).and_then(|at| routes.listed.get(*at)) {
+            return Some(route.clone());
         }
         let matches = |pattern: &Option<TemplatePattern>| {
             pattern.as_ref().is_some_and(|pattern| pattern.matches(uri))
         };
         let template = routes.templates.iter().find(|(_, pattern, _)| matches(pattern));
-        if let Some((_, _, upstream)) = template {
-            return Some(upstream.clone());
+        if let Some((_, _, route)) = template {
+            return Some(route.clone());
         }
         let upstreams = self.upstreams.read();
-        upstreams.iter().find(|upstream| upstream.links.contains(uri)).cloned()
+        let linked = upstreams.iter().find(|upstream| upstream.links.contains(uri)).cloned();
+        linked.map(|upstream| Route { upstream, alias: String::new() })
     }
+}
+
+/// The route of a URI or template that an upstream lists: its own, or with the upstream's name before
+/// it if another has that; `None` if that is taken as well.
+fn assign(upstream: &Arc<Upstream>, uri: &str, is_taken: impl Fn(&str) -> bool) -> Option<Route> {
+    let alias = match is_taken(uri) {
+        false => String::new(),
+        true => {
+            let prefix = upstream.prefix.replace('_', "-");
+            // A scheme begins with a letter.
+            let begins = if prefix.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+                ""
+            } else {
+                "server-"
+            };
+            format!("{begins}{prefix}+")
+        }
+    };
+    let is_unusable = !alias.is_empty() && is_taken(&format!("{alias}{uri}"));
+    (!is_unusable).then(|| Route { upstream: upstream.clone(), alias })
 }
 
 /// The resources of all upstreams, as the server uses them.
@@ -134,33 +188,16 @@ impl ResourceProvider for ProvidedResources {
     }
 
     fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
-        let Some(upstream) = self.0.route(uri) else { return Err(ReadError::NotFound) };
+        if self.0.route(uri).is_none() {
+            return Err(ReadError::NotFound);
+        }
         let mut watches = self.0.watches.lock();
         watches.retain(|_, watch| watch.strong_count() > 0);
         if let Some(watch) = watches.get(uri).and_then(Weak::upgrade) {
             return Ok(Box::new(watch));
         }
-        let (server, watched) = (server.downgrade(), uri.clone());
-        let task = tokio::spawn(async move {
-            let Ok(lease) = upstream.own_lease().await else { return };
-            let filter = ChangeFilter::new().resource(&*watched);
-            let mut changes = match lease.client().listen(filter).await {
-                Ok(changes) => changes,
-                Err(failure) => {
-                    let failure = sanitize::shorten(&failure.to_string(), 500);
-                    tracing::warn!(server = upstream.name(), "cannot subscribe: {failure}");
-                    return;
-                }
-            };
-            while let Some(Ok(change)) = changes.next().await {
-                let Some(server) = server.upgrade() else { return };
-                match change {
-                    ServerChange::Resource(changed) => server.resource_changed(&changed),
-                    // Changes may have been missed.
-                    _ => server.resource_changed(&watched),
-                }
-            }
-        });
+        let resources = Arc::downgrade(&self.0);
+        let task = tokio::spawn(watch(resources, server.downgrade(), uri.clone()));
         let watch = Arc::new(AbortOnDrop(task.abort_handle()));
         watches.insert(uri.clone(), Arc::downgrade(&watch));
         Ok(Box::new(watch))
@@ -171,10 +208,11 @@ impl ResourceProvider for ProvidedResources {
     }
 
     fn forward_read(&self, context: &Context, uri: &str) -> Option<Reply> {
-        let upstream = self.0.route(uri)?;
-        let request = Forwarded::Read { uri: uri.to_owned() };
+        let route = self.0.route(uri)?;
+        let uri = route.own(uri).to_owned();
+        let request = Forwarded::Read { uri, meta: context.meta().clone() };
         let sessions = self.1.clone();
-        Some(Reply::Later(Box::pin(request.run(upstream, sessions, context.clone()))))
+        Some(Reply::Later(Box::pin(request.run(route.upstream, sessions, context.clone()))))
     }
 
     fn complete(
@@ -186,11 +224,66 @@ impl ResourceProvider for ProvidedResources {
         others: Raw<'_>,
     ) -> Option<Reply> {
         let routes = self.0.routes();
-        let (_, _, upstream) =
+        let (_, _, route) =
             routes.templates.iter().find(|(known, ..)| known.uri_template == template)?;
-        let reference = CompletionReference::Template(template.to_owned());
-        Some(registration::complete(upstream, context, reference, argument, value, others))
+        let reference = CompletionReference::Template(route.own(template).to_owned());
+        Some(registration::complete(&route.upstream, context, reference, argument, value, others))
     }
+}
+
+/// Tells subscribers of changes of a resource, for as long as there are any. A subscription that cannot be
+/// made or ends is made again, and then the resource may have changed.
+async fn watch(resources: Weak<UpstreamResources>, server: WeakServer, uri: Arc<str>) {
+    let (mut failures, mut was_lost) = (0, false);
+    loop {
+        // It may have another upstream by now.
+        let Some(route) = resources.upgrade().map(|resources| resources.route(&uri)) else {
+            return;
+        };
+        if let Some(route) = route {
+            let begun = Instant::now();
+            let subscribed = follow(&route, &server, &uri, was_lost).await;
+            if let Err(problem) = subscribed
+                && failures == 0
+            {
+                tracing::warn!(server = route.upstream.name(), "cannot subscribe: {problem}");
+            }
+            if begun.elapsed() > LASTING {
+                failures = 0;
+            }
+        }
+        was_lost = true;
+        failures += 1;
+        tokio::time::sleep(backoff(failures)).await;
+    }
+}
+
+/// Subscribes to a resource, and passes on its changes until the subscription ends.
+async fn follow(
+    route: &Route,
+    server: &WeakServer,
+    uri: &str,
+    was_lost: bool,
+) -> Result<(), String> {
+    let lease = route.upstream.own_lease().await.map_err(|error| error.text().to_owned())?;
+    let filter = ChangeFilter::new().resource(route.own(uri));
+    let subscribed = lease.client().listen(filter).await;
+    let mut changes = subscribed.map_err(|failure| sanitize::shorten(&failure.to_string(), 500))?;
+    let changed = |changed: &str| server.upgrade().map(|server| server.resource_changed(changed));
+    if was_lost {
+        changed(uri);
+    }
+    while let Some(Ok(change)) = changes.next().await {
+        let told = match change {
+            ServerChange::Resource(own) => changed(&format!("{}{own}", route.alias)),
+            // Changes may have been missed.
+            _ => changed(uri),
+        };
+        if told.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// URIs that the results of one upstream linked to, the latest ones.
@@ -221,6 +314,9 @@ impl SeenLinks {
         self.uris.lock().iter().any(|known| known == uri)
     }
 }
+
+/// A subscription that lasts this long ended for another reason than those before it.
+const LASTING: Duration = Duration::from_secs(60);
 
 /// Limit on links remembered per upstream.
 const MAX_LINKS: usize = 1000;

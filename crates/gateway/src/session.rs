@@ -8,14 +8,13 @@
 //! State outside of the journal is here, by the key of the call: the live call, the request of the
 //! caller that waits, and results and answers that are too large.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use mcp_flow_engine::model::question::confirm;
-use mcp_flow_engine::model::store::{Filter, PageRequest, Phase};
-use mcp_flow_engine::model::{MemoryStore, Owner, Prompt, Question as _, SessionId};
+use mcp_flow_engine::model::{Epoch, MemoryStore, Owner, Prompt, Question as _, SessionId};
 use mcp_flow_engine::{
     AnswerRequest, Definition, Engine, EngineError, Flow, FlowError, FlowResult, SessionStatus,
 };
@@ -30,8 +29,12 @@ use crate::asked::{APPROVAL, AskedQuestion, QuestionHints};
 use crate::error;
 use crate::forward::{Forwarded, Progress, Requester, failed};
 use crate::isolation::Caller;
+use crate::large::{LargeValues, RETENTION};
 use crate::live::{LiveCall, LiveEvent, ParkedCalls};
+use crate::nodes::RemoteAnswers;
 use crate::question::{AskCapabilities, LiveQuestion};
+use crate::recovery::Holder;
+use crate::task::{OpenTasks, RoundState};
 use crate::upstream::Upstream;
 
 /// Calls that are sessions.
@@ -43,12 +46,19 @@ pub(crate) struct Sessions {
     /// Calls whose sessions begin.
     beginning: Mutex<HashMap<String, JournaledCall>>,
     pub(crate) parked: Arc<ParkedCalls>,
+    pub(crate) tasks: OpenTasks,
     /// Fire when the upstream of a parked call goes on without an answer.
     withdrawals: Mutex<HashMap<String, Arc<Notify>>>,
     /// Requests of callers that wait for a session.
     pub(crate) waiting: Mutex<HashMap<String, Context>>,
     /// Results and answers that are too large for the journal.
-    pub(crate) large: Mutex<HashMap<String, Arc<OwnedRaw>>>,
+    pub(crate) large: LargeValues,
+    /// Answers for live calls of other processes, and from them.
+    pub(crate) remote: RemoteAnswers,
+    /// Sessions whose calls are left to the server, in a process that is none.
+    pub(crate) left_to_server: Option<Mutex<HashSet<SessionId>>>,
+    /// Processes that shared the store at the last heartbeat.
+    pub(crate) nodes: Mutex<Vec<Epoch>>,
 }
 
 /// Finds an upstream by its name.
@@ -71,7 +81,7 @@ pub(crate) struct JournaledCall {
 pub(crate) enum Turn {
     Asked {
         questions: Vec<AskedQuestion>,
-        state: Option<String>,
+        state: Option<RoundState>,
         is_live: bool,
     },
     Result(Value),
@@ -95,9 +105,13 @@ impl Sessions {
             find_upstream: Box::new(find_upstream),
             beginning: Mutex::default(),
             parked: Arc::default(),
+            tasks: OpenTasks::default(),
             withdrawals: Mutex::default(),
             waiting: Mutex::default(),
-            large: Mutex::default(),
+            large: LargeValues::default(),
+            remote: RemoteAnswers::default(),
+            left_to_server: None,
+            nodes: Mutex::default(),
         }
     }
 
@@ -119,8 +133,13 @@ impl Sessions {
     }
 
     /// Sets the engine, which has the flow. Without one, sessions are in memory.
-    pub(crate) fn set_engine(&self, engine: Engine) {
-        let _ = self.engine.set(engine);
+    pub(crate) fn set_engine(self: &Arc<Self>, engine: Engine) {
+        if self.engine.set(engine).is_ok()
+            && let Some(member) = self.engine().cluster()
+        {
+            self.connect(&member);
+            self.recover_after_others(&member);
+        }
     }
 
     pub(crate) fn engine(self: &Arc<Self>) -> &Engine {
@@ -148,12 +167,10 @@ impl Sessions {
             let engine = sessions.engine().clone();
             if let Ok(mut notices) = engine.subscribe(id, &owner).await {
                 loop {
-                    let is_over = match engine.view(id, &owner).await {
-                        Ok(view) => matches!(view.status, SessionStatus::Ended(_)),
-                        Err(_) => true,
-                    };
-                    if is_over {
-                        break;
+                    match engine.view(id, &owner).await {
+                        Ok(view) if !matches!(view.status, SessionStatus::Ended(_)) => {}
+                        Ok(_) => break sessions.tasks.cancel(&key),
+                        Err(_) => break,
                     }
                     tokio::select! {
                         notice = notices.next() => if notice.is_none() { break },
@@ -163,7 +180,7 @@ impl Sessions {
             }
             sessions.forget(&key);
             tokio::time::sleep(RETENTION).await;
-            sessions.large.lock().remove(&key);
+            sessions.large.remove(&key);
         });
     }
 
@@ -174,47 +191,9 @@ impl Sessions {
         self.withdrawals.lock().remove(key);
     }
 
-    /// Ends what an earlier process left: calls that were live then are lost.
-    pub(crate) async fn recover(self: &Arc<Self>) {
-        let engine = self.engine().clone();
-        let mut after = None;
-        loop {
-            let page = PageRequest { after, most: PAGE };
-            let filter = Filter { owner: None, phase: Phase::Waiting };
-            let Ok(listed) = engine.list_all(filter, page).await else { return };
-            for session in listed.iter().filter(|listed| listed.summary.flow == FLOW) {
-                self.withdraw_lost(&engine, session.id, &session.summary.owner).await;
-            }
-            match listed.last() {
-                Some(last) if listed.len() == PAGE => after = Some(last.id),
-                _ => return,
-            }
-        }
-    }
-
-    /// Withdraws the questions of a call that was live in an earlier process, unless it is run again.
-    async fn withdraw_lost(&self, engine: &Engine, id: SessionId, owner: &Owner) {
-        let Ok(session) = engine.inspect(id, owner).await else { return };
-        let key = session.started.params.get("call").and_then(Value::as_str).unwrap_or_default();
-        let hints = session.open.as_ref().and_then(|open| open.prompt.ui.clone());
-        let hints: Option<QuestionHints> = hints.and_then(|ui| serde_json::from_value(ui).ok());
-        let is_lost = hints.as_ref().is_some_and(|hints| hints.is_live);
-        if !is_lost || self.parked.contains(key) {
-            return;
-        }
-        let may_run_again = hints.is_some_and(|hints| {
-            let upstream = (self.find_upstream)(&hints.server);
-            let tool = hints.target.split_once('.').map_or("", |(_, tool)| tool);
-            upstream.is_some_and(|upstream| upstream.may_run_again(tool))
-        });
-        if !may_run_again {
-            let _ = engine.respond(id, owner, Value::Null.into()).await;
-        }
-    }
-
     /// Runs a call from its approval or first question to its end.
     async fn run(self: Arc<Self>, flow: Flow, key: String) -> FlowResult<Value> {
-        let call: JournaledCall = flow.lookup("call", || async { self.begin(&key) }).await?;
+        let call: JournaledCall = flow.lookup("call", || self.begin(&flow, &key)).await?;
         let mut turn = match call.first.clone() {
             Some(first) => first,
             None => match self.approve(&flow, &key, &call).await? {
@@ -226,6 +205,16 @@ impl Sessions {
         for round in 1..=MAX_ROUNDS {
             let Turn::Asked { questions, state, is_live } = turn else { break };
             flow.set(&round_key(round), &questions)?;
+            let holder = match is_live {
+                true => {
+                    let found = async || {
+                        self.leave_to_server(&flow).await;
+                        Ok::<_, FlowError>(self.holder(&key).await)
+                    };
+                    flow.lookup(&format!("holder-{round}"), found).await?
+                }
+                false => None,
+            };
             rounds.insert(round_key(round), serde_json::to_value(&questions)?);
             let asking = questions.iter().enumerate().map(|(index, question)| {
                 let hints = QuestionHints {
@@ -233,6 +222,7 @@ impl Sessions {
                     target: call.target.clone(),
                     round,
                     is_live,
+                    holder: holder.clone(),
                     question: question.clone(),
                 };
                 let (key, prompt) = (question_key(number + index), question.prompt(hints));
@@ -242,8 +232,9 @@ impl Sessions {
             let answers = join_all(asking).await.into_iter().collect::<FlowResult<Vec<_>>>()?;
             number += questions.len();
             asked.extend(questions.iter().cloned().zip(answers.iter().cloned()));
-            let begun = flow.lookup(&format!("begun-{round}"), || self.own_instance()).await?;
-            let progress = Continued { key: &key, call: &call, state, is_live, asked: &asked };
+            let begun = flow.lookup(&format!("begun-{round}"), || self.own_instance(&flow)).await?;
+            let progress =
+                Continued { key: &key, call: &call, state, is_live, holder, asked: &asked };
             let owner = flow.owner();
             turn = flow
                 .step(&format!("turn-{round}"), || async {
@@ -277,6 +268,7 @@ impl Sessions {
             target: call.target.clone(),
             round: 0,
             is_live: false,
+            holder: None,
             question: question.clone(),
         };
         let prompt = question.prompt(hints);
@@ -284,13 +276,14 @@ impl Sessions {
         if flow.ask(APPROVAL, prompt).await? != Value::Bool(true) {
             return Ok(None);
         }
-        let begun = flow.lookup("begun-0", || self.own_instance()).await?;
+        let begun = flow.lookup("begun-0", || self.own_instance(flow)).await?;
         let owner = flow.owner();
         let sent = flow.step("turn-0", || async {
             let turn = match self.upstream_for(call, &begun) {
                 Ok(upstream) => {
                     let requester = self.requester(key, call, owner.name());
                     let sent = call.request.send(&upstream, &requester).await;
+                    self.tasks.note(key, &upstream, &requester.caller, &sent);
                     self.turn(key, &upstream, sent)
                 }
                 Err(error) => Turn::Failed(error::to_journal(&error)),
@@ -301,19 +294,22 @@ impl Sessions {
     }
 
     /// Takes the call that a session begins with.
-    fn begin(&self, key: &str) -> Result<JournaledCall, FlowError> {
+    async fn begin(&self, flow: &Flow, key: &str) -> Result<JournaledCall, FlowError> {
+        self.leave_to_server(flow).await;
         let call = self.beginning.lock().remove(key);
         call.ok_or_else(|| FlowError::new("the call was not recorded before the gateway stopped"))
     }
 
-    async fn own_instance(&self) -> Result<String, FlowError> {
+    async fn own_instance(&self, flow: &Flow) -> Result<String, FlowError> {
+        self.leave_to_server(flow).await;
         Ok(self.instance.clone())
     }
 
     /// Finds the upstream of a call, unless an earlier process was interrupted while it sent the
     /// request, and it may have taken effect.
     fn upstream_for(&self, call: &JournaledCall, begun: &str) -> Result<Arc<Upstream>, RpcError> {
-        let upstream = (self.find_upstream)(&call.server)
+        let upstream = self
+            .upstream(&call.server)
             .ok_or_else(|| error::unavailable(&call.server, "it is no longer served", None))?;
         if begun != self.instance && !call.request.may_run_again(&upstream) {
             let what = "the gateway was stopped while the upstream worked on the call";
@@ -337,18 +333,22 @@ impl Sessions {
 
     /// Continues a call with the answers of a round.
     async fn proceed<'a>(
-        &self,
+        self: &Arc<Self>,
         continued: Continued<'_>,
         answers: impl Iterator<Item = (&'a AskedQuestion, &'a Value)>,
         begun: &str,
         owner: &str,
     ) -> Turn {
-        let Continued { key, call, state, is_live, asked } = continued;
+        let Continued { key, call, state, is_live, holder, asked } = continued;
+        // Answers of a task can be sent again.
+        let is_task = matches!(state, Some(RoundState::Task { .. }));
+        let begun = if is_task { &self.instance } else { begun };
         let upstream = match self.upstream_for(call, begun) {
             Ok(upstream) => upstream,
             Err(error) => return Turn::Failed(error::to_journal(&error)),
         };
         let requester = self.requester(key, call, owner);
+        self.tasks.insert(key, &upstream, &requester.caller, state.as_ref());
         let answers: Vec<_> =
             answers.map(|(question, answer)| (question, self.restore(answer))).collect();
         let sent = match is_live {
@@ -362,19 +362,52 @@ impl Sessions {
             }
             true => {
                 let answer = answers.into_iter().next().map(|(_, answer)| answer);
-                match self.parked.answer(key, answer.unwrap_or_default()).await {
-                    Some((LiveEvent::Response(response), _)) => {
-                        response.map(Progress::Result).map_err(|failure| failed(&upstream, failure))
-                    }
-                    Some((LiveEvent::Question(question), Some(call))) => {
-                        Ok(Progress::Live(call, question))
-                    }
-                    Some((LiveEvent::Question(_), None)) => Err(RpcError::internal()),
+                let answer = answer.unwrap_or_default();
+                if !self.parked.contains(key)
+                    && let Some(turn) =
+                        self.answer_elsewhere(key, holder.as_ref(), &call.server, &answer).await
+                {
+                    return turn;
+                }
+                match self.answer_parked(key, &upstream, answer).await {
+                    Some(sent) => sent,
                     None => self.run_again(&upstream, call, &requester, asked).await,
                 }
             }
         };
+        self.tasks.note(key, &upstream, &requester.caller, &sent);
         self.turn(key, &upstream, sent)
+    }
+
+    /// Gives a live call of this process its answer, and waits for what follows; `None` if it is gone.
+    async fn answer_parked(
+        &self,
+        key: &str,
+        upstream: &Upstream,
+        answer: Value,
+    ) -> Option<Result<Progress, RpcError>> {
+        Some(match self.parked.answer(key, answer).await? {
+            (LiveEvent::Response(response), _) => {
+                response.map(Progress::Result).map_err(|failure| failed(upstream, failure))
+            }
+            (LiveEvent::Question(question), Some(call)) => Ok(Progress::Live(call, question)),
+            (LiveEvent::Question(_), None) => Err(RpcError::internal()),
+        })
+    }
+
+    /// Gives a live call of this process an answer that another process took.
+    pub(crate) async fn answer_here(&self, key: &str, server: &str, answer: Value) -> Turn {
+        let lost = || error::lost(server, "it ended while the answer was on its way");
+        let Some(upstream) = self.upstream(server) else {
+            return Turn::Failed(error::to_journal(&lost()));
+        };
+        let sent = self.answer_parked(key, &upstream, answer).await;
+        self.turn(key, &upstream, sent.unwrap_or_else(|| Err(lost())))
+    }
+
+    /// Finds an upstream by its name.
+    pub(crate) fn upstream(&self, name: &str) -> Option<Arc<Upstream>> {
+        (self.find_upstream)(name)
     }
 
     /// Sends a call again whose connection was lost with an earlier process, and gives the answers it
@@ -434,7 +467,7 @@ impl Sessions {
     /// A result for the journal, or for memory if it is too large.
     fn keep(&self, key: &str, upstream: &Upstream, result: OwnedRaw) -> Turn {
         if result.as_raw().bytes().len() > MAX_JOURNALED_BYTES {
-            self.large.lock().insert(key.to_owned(), Arc::new(result));
+            self.large.insert(key, result);
             return Turn::Large(key.to_owned());
         }
         match result.as_raw().decode() {
@@ -450,7 +483,7 @@ impl Sessions {
     pub(crate) fn store_large(&self, answer: &Value) -> Value {
         let key = random_key();
         let text = answer.to_string().into_boxed_str();
-        self.large.lock().insert(key.clone(), Arc::new(OwnedRaw::Json(text)));
+        self.large.insert(&key, OwnedRaw::Json(text));
         json!({"$content": {LARGE: key}})
     }
 
@@ -458,7 +491,7 @@ impl Sessions {
     fn restore(&self, answer: &Value) -> Value {
         let key = answer.get("$content").and_then(|content| content.get(LARGE));
         let Some(key) = key.and_then(Value::as_str) else { return answer.clone() };
-        let large = self.large.lock().get(key).cloned();
+        let large = self.large.get(key);
         large.and_then(|large| large.as_raw().decode().ok()).unwrap_or_default()
     }
 }
@@ -467,8 +500,9 @@ impl Sessions {
 struct Continued<'a> {
     key: &'a str,
     call: &'a JournaledCall,
-    state: Option<String>,
+    state: Option<RoundState>,
     is_live: bool,
+    holder: Option<Holder>,
     asked: &'a [(AskedQuestion, Value)],
 }
 
@@ -546,14 +580,8 @@ const MAX_ROUNDS: u32 = 64;
 /// Limit on the questions of one call.
 const MAX_PROMPTS: u32 = 256;
 
-/// Sessions that are listed at once.
-const PAGE: usize = 100;
-
 /// Limit on the bytes of a result in the journal.
 const MAX_JOURNALED_BYTES: usize = 1024 * 1024;
 
 /// Limit on the time between two questions.
 const MAX_TURN_DURATION: Duration = Duration::from_secs(3600);
-
-/// Time that the outcome of an ended call is kept for.
-const RETENTION: Duration = Duration::from_secs(600);

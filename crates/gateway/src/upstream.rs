@@ -1,6 +1,7 @@
 //! One upstream: its connections, its definitions, and whether it can be started.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::pool::{AbortOnDrop, Instance, Lease, Pool};
 use crate::question::NobodyAsked;
 use crate::resources::SeenLinks;
 use crate::settings::{Isolation, UpstreamSettings};
+use crate::url_questions::{COMPLETE, UrlQuestions};
 
 /// One upstream.
 pub(crate) struct Upstream {
@@ -36,6 +38,9 @@ pub(crate) struct Upstream {
     /// Links in its results.
     pub(crate) links: SeenLinks,
     pub(crate) metrics: UpstreamMetrics,
+    pub(crate) url_questions: Arc<UrlQuestions>,
+    /// Resources and templates whose URIs another upstream has.
+    pub(crate) collisions: AtomicUsize,
     pins: Arc<Pins>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     breaker: Breaker,
@@ -77,6 +82,8 @@ pub struct UpstreamStatus {
     pub tools: usize,
     /// Tools that are quarantined.
     pub quarantined: usize,
+    /// Resources and templates that are served under other URIs, because another upstream has theirs.
+    pub collisions: usize,
     /// Failed attempts to start it since the last success.
     pub failures: u32,
     /// The last failure since the last success.
@@ -114,7 +121,7 @@ impl Upstream {
         pins: Arc<Pins>,
         on_change: impl Fn(&Arc<Self>, &Definitions) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let known = pins.last_known(&settings.name).filter(|_| settings.pins);
+        let known = pins.last_known(&settings.name, settings.pins);
         let was_listed = known.is_some();
         let known = known.map(|known| known.exposed(&settings, &prefix)).unwrap_or_default();
         Arc::new(Self {
@@ -122,6 +129,8 @@ impl Upstream {
             prefix,
             links: SeenLinks::default(),
             metrics: UpstreamMetrics::default(),
+            url_questions: Arc::default(),
+            collisions: AtomicUsize::new(0),
             pins,
             pools: Mutex::default(),
             breaker: Breaker::default(),
@@ -327,6 +336,7 @@ impl Upstream {
     /// Follows the events of a connection.
     fn follow_events(self: &Arc<Self>, client: &Client, lists_changes: bool) -> AbortOnDrop {
         let (changed, name) = (self.changed.clone(), self.name().to_owned());
+        let url_questions = self.url_questions.clone();
         let mut events = client.events();
         let task = tokio::spawn(async move {
             while let Some(event) = events.next().await {
@@ -338,6 +348,9 @@ impl Upstream {
                         if lists_changes =>
                     {
                         changed.notify_one();
+                    }
+                    ClientEvent::Other { method, params } if method == COMPLETE => {
+                        url_questions.complete(&params);
                     }
                     event => log_event(&name, event),
                 }
@@ -375,8 +388,9 @@ impl Upstream {
     /// Serves what the pins allow of what was listed.
     fn apply_pins(self: &Arc<Self>, listed: &Definitions) {
         let mut served = listed.clone();
-        if self.settings.pins {
-            served.tools = self.pins.record(self.name(), listed);
+        match self.settings.pins {
+            true => served.tools = self.pins.record(self.name(), listed),
+            false => self.pins.remember(self.name(), listed),
         }
         let served = Arc::new(served.exposed(&self.settings, &self.prefix));
         let before = std::mem::replace(&mut *self.definitions.write(), served.clone());
@@ -393,7 +407,7 @@ impl Upstream {
             Some(listed) => self.apply_pins(&listed),
             // It has not started yet.
             None => {
-                let known = self.pins.last_known(self.name()).unwrap_or_default();
+                let known = self.pins.last_known(self.name(), true).unwrap_or_default();
                 let known = Arc::new(known.exposed(&self.settings, &self.prefix));
                 let before = std::mem::replace(&mut *self.definitions.write(), known.clone());
                 if before != known {
@@ -482,6 +496,7 @@ impl Upstream {
                 true => self.pins.quarantined(self.name()).len(),
                 false => 0,
             },
+            collisions: self.collisions.load(Ordering::Relaxed),
             failures: breaker.failures,
             last_error: breaker.last.as_ref().map(|(_, reason)| reason.clone()),
             calls: self.metrics.calls(),

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use mcp_flow_client::ClientEvent;
 use mcp_flow_gateway::UpstreamSettings;
 use mcp_flow_stdio::client::Program;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
@@ -168,5 +171,39 @@ async fn the_upstream_sees_the_gateway_as_its_client() {
         let who = client.call_tool("up.who", json!({})).await.unwrap().structured.unwrap();
         assert_eq!(who["principal"], "local");
         assert_eq!(who["revision"], server.name());
+    }
+}
+
+/// The URLs of an error are where clients look for them, and the caller hears when they are done.
+#[tokio::test]
+async fn errors_that_need_a_url_reach_the_caller_as_they_are() {
+    let tools = json!([{"name": "pay"}]);
+    let error = r#"printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"first pay","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://h","message":"Pay"}]}}}\n' "$(id "$line")""#;
+    let done = r#"printf '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}\n'"#;
+    let result = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$(id "$line")""#;
+    let rest = format!("if test -n \"$asked\"; then {done}; {result}; else asked=1; {error}; fi");
+    for revision in ERAS {
+        let setup = Setup::new(vec![script("up", &lists(&tools, &rest))]);
+        let client = setup.client(revision).await;
+        let mut events = client.events();
+        let failed = client.call_tool("up.pay", json!({})).await.unwrap_err();
+        let error = failed.server().unwrap();
+        assert_eq!(error.code, -32042);
+        assert_eq!(error.data["elicitations"][0]["elicitationId"], "e1", "{error}");
+        assert_eq!(error.data["server"], "up");
+        client.call_tool("up.pay", json!({})).await.unwrap();
+        let notified = async {
+            loop {
+                if let ClientEvent::Other { method, params } = events.next().await.unwrap() {
+                    break (method, params);
+                }
+            }
+        };
+        if !revision.is_stateless() {
+            let (method, params) = within("the notification", notified).await;
+            assert_eq!(method, "notifications/elicitation/complete");
+            assert_eq!(params["elicitationId"], "e1");
+        }
+        setup.gateway.close().await;
     }
 }

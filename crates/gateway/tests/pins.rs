@@ -1,10 +1,12 @@
 //! Pins: changed and new definitions of tools are quarantined until somebody approves them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_client::Client;
-use mcp_flow_gateway::{ApproveError, Gateway, Isolation, PinState, Pins};
+use mcp_flow_gateway::{ApproveError, Gateway, Isolation, PinState, Pins, UpstreamSettings};
 use mcp_flow_server::{Context, Server, Tool};
+use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 
@@ -82,22 +84,28 @@ async fn changed_definitions_are_quarantined_until_approved() {
     setup.gateway.close().await;
 }
 
-/// Lists of an earlier process are served before the upstream has started.
+/// Lists of an earlier process are served before the upstream has started, with and without pins.
 #[tokio::test]
 async fn definitions_are_known_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pins.json");
-    let setup = pinned(&server(vec![tool("one", "1")]), Pins::open(&file).unwrap());
-    assert_eq!(names(&setup.client(ERAS[0]).await).await, ["up.one"]);
-    setup.gateway.close().await;
-    let failing = mcp_flow_stdio::client::Program::new("false");
-    let failing = mcp_flow_gateway::UpstreamSettings::new("up", std::sync::Arc::new(failing));
-    let setup = Setup::of(Gateway::with_pins(vec![failing], Pins::open(&file).unwrap()).unwrap());
-    let client = setup.client(ERAS[0]).await;
-    assert_eq!(names(&client).await, ["up.one"]);
-    let gone = client.call_tool("up.one", json!({})).await.unwrap_err();
-    assert_eq!(gone.server().unwrap().name(), Some("UPSTREAM_UNAVAILABLE"));
-    setup.gateway.close().await;
+    for pins in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pins.json");
+        let gateway = |mut settings: UpstreamSettings| {
+            settings.pins = pins;
+            Setup::of(Gateway::with_pins(vec![settings], Pins::open(&file).unwrap()).unwrap())
+        };
+        let server = server(vec![tool("one", "1")]);
+        let setup = gateway(upstream("up", &server, ERAS[0]));
+        assert_eq!(names(&setup.client(ERAS[0]).await).await, ["up.one"]);
+        setup.gateway.close().await;
+        let failing = UpstreamSettings::new("up", Arc::new(Program::new("false")));
+        let setup = gateway(failing);
+        let client = setup.client(ERAS[0]).await;
+        assert_eq!(names(&client).await, ["up.one"], "{pins}");
+        let gone = client.call_tool("up.one", json!({})).await.unwrap_err();
+        assert_eq!(gone.server().unwrap().name(), Some("UPSTREAM_UNAVAILABLE"));
+        setup.gateway.close().await;
+    }
 }
 
 #[tokio::test]

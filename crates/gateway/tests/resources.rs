@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use futures_util::StreamExt;
 use mcp_flow_client::{ChangeFilter, CompletionReference, ServerChange};
 use mcp_flow_server::{Context, Resource, ResourceTemplate, Server};
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 
+use crate::failures::script;
 use crate::support::{ERAS, Setup, pairs, upstream};
 
 fn server() -> Server {
@@ -47,18 +49,99 @@ async fn a_read_waits_for_the_first_list() {
     assert_eq!(client.read_text("x:/a").await.unwrap(), "hi");
 }
 
+/// The others have it with their name before it, and operators see that.
 #[tokio::test]
 async fn the_first_upstream_with_a_uri_has_it() {
-    let text = |text: &str| {
+    let text = |text: &'static str| {
         let resource = Resource::builder("x:/a").text(text).unwrap();
-        Fixture::with(|builder| builder.resources(resource)).server
+        let template = ResourceTemplate::builder("notes:/{name}")
+            .complete_from("name", [text])
+            .read(async move |_: Context, _: HashMap<String, String>| text.to_owned());
+        let template = template.unwrap();
+        Fixture::with(|builder| builder.resources(resource).resources(template)).server
     };
     let (first, second) = (text("first"), text("second"));
     let both = vec![upstream("one", &first, ERAS[0]), upstream("two", &second, ERAS[1])];
     let setup = Setup::new(both);
     let client = setup.client(ERAS[0]).await;
+    let listed = client.resources().all().await.unwrap();
+    let listed: Vec<_> = listed.into_iter().map(|resource| resource.uri).collect();
+    assert_eq!(listed, ["x:/a", "two+x:/a"]);
+    for (uri, text) in [
+        ("x:/a", "first"),
+        ("two+x:/a", "second"),
+        ("notes:/1", "first"),
+        ("two+notes:/1", "second"),
+    ] {
+        assert_eq!(client.read_text(uri).await.unwrap(), text, "{uri}");
+    }
+    let alias = CompletionReference::Template("two+notes:/{name}".into());
+    let found = client.complete(&alias, "name", "", serde_json::Map::new()).await.unwrap();
+    assert_eq!(found.values, ["second"]);
+    let collisions = setup.gateway.status().into_iter().map(|upstream| upstream.collisions);
+    assert_eq!(collisions.collect::<Vec<_>>(), [0, 2]);
+    let filter = ChangeFilter::new().resource("two+x:/a");
+    let mut changes = client.listen(filter).await.unwrap();
+    let change = changed(&second, "x:/a");
+    let heard = async { changes.next().await.unwrap().unwrap() };
+    let heard = tokio::select! { () = change => unreachable!(), heard = within("a change", heard) => heard };
+    assert_eq!(heard, ServerChange::Resource("two+x:/a".to_owned()));
+}
+
+/// Reports changes of a resource for ever: the subscription at the upstream is made in the background, and
+/// changes until then are not seen.
+async fn changed(upstream: &Server, uri: &str) {
+    loop {
+        upstream.resource_changed(uri);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// A subscription that begins while the upstream is down is made once it is back, and subscribers read
+/// again.
+#[tokio::test]
+async fn subscriptions_outlive_a_failed_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (down, listed) = (folder.path().join("down"), folder.path().join("listed"));
+    let reply = |result: &str| {
+        format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{result}}}\n' "$(id "$line")""#)
+    };
+    let program = format!(
+        r#"
+test -e {down} && exit 3
+id() {{ printf '%s' "$1" | sed 's/.*"id":\([0-9]*\).*/\1/'; }}
+while read -r line; do
+  case "$line" in
+    *server/discover*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"no"}}}}\n' "$(id "$line")";;
+    *'"initialize"'*) {initialized};;
+    *resources/list*) {resources};;
+    *resources/templates/list*) {templates}; test -e {listed} || {{ touch {listed} {down}; exit 0; }};;
+    *resources/subscribe*) {subscribed};;
+  esac
+done"#,
+        down = down.display(),
+        listed = listed.display(),
+        initialized = reply(
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"s","version":"1"}}"#
+        ),
+        resources = reply(r#"{"resources":[{"uri":"x:/a","name":"a"}]}"#),
+        templates = reply(r#"{"resourceTemplates":[]}"#),
+        subscribed = reply("{}"),
+    );
+    let setup = Setup::new(vec![script("up", &program)]);
+    let client = setup.client(ERAS[1]).await;
     assert_eq!(client.resources().all().await.unwrap().len(), 1);
-    assert_eq!(client.read_text("x:/a").await.unwrap(), "first");
+    let mut changes = client.listen(ChangeFilter::new().resource("x:/a")).await.unwrap();
+    within("the failed start", async {
+        while setup.gateway.status()[0].failures == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    std::fs::remove_file(&down).unwrap();
+    let heard = within("the announcement", changes.next()).await.unwrap().unwrap();
+    assert_eq!(heard, ServerChange::Resource("x:/a".to_owned()));
+    setup.gateway.close().await;
 }
 
 #[tokio::test]
@@ -71,16 +154,10 @@ async fn updates_reach_every_subscriber() {
         let filter = ChangeFilter::new().resource("x:/a");
         let mut ours = one.listen(filter.clone()).await.unwrap();
         let mut theirs = two.listen(filter).await.unwrap();
-        // The subscription at the upstream is made in the background: changes until then are not seen.
-        let change = async {
-            loop {
-                upstream.resource_changed("x:/a");
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
+        let both = async { (ours.next().await, theirs.next().await) };
         tokio::select! {
-            () = change => {}
-            both = async { (ours.next().await, theirs.next().await) } => {
+            () = changed(&upstream, "x:/a") => {}
+            both = within("both changes", both) => {
                 let expected = ServerChange::Resource("x:/a".to_owned());
                 assert_eq!(both.0.unwrap().unwrap(), expected);
                 assert_eq!(both.1.unwrap().unwrap(), expected);
