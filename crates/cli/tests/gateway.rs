@@ -3,6 +3,8 @@
 
 mod contract;
 mod crash;
+mod nodes;
+mod reload;
 
 use std::path::{Path, PathBuf};
 

@@ -17,72 +17,89 @@ use crate::exit::{Exit, Failure};
 /// Servers of a file, in its order.
 #[derive(Debug)]
 pub(crate) struct GatewayFile {
-    /// Servers by name.
+    /// Servers by name, without those that cannot be read.
     pub(crate) servers: Vec<(String, ServerEntry)>,
-    /// Position of each entry in the text.
-    positions: Vec<usize>,
+    /// Names of all servers, with their positions in the text.
+    names: Vec<(String, usize)>,
+    /// Problems, with their positions.
+    problems: Vec<(usize, String)>,
     text: String,
 }
 
 impl GatewayFile {
-    /// Reads a file, and validates its entries.
+    /// Reads a file. Problems with single entries are kept, to be reported together with
+    /// [those that are found later](Self::add_problem).
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(text, |name| std::env::var(name).ok())
-            .map_err(|problems| failure(path, &problems))
+            .map_err(|problem| failure(path, &[problem]))
     }
 
-    /// Returns the error for problems with entries, by name.
-    pub(crate) fn problems(&self, path: &Path, problems: &[(String, String)]) -> anyhow::Error {
-        let located = problems.iter().map(|(name, problem)| {
-            let index = self.servers.iter().rposition(|(known, _)| known == name);
-            let at = index.and_then(|index| self.positions.get(index));
-            locate(&self.text, at.copied().unwrap_or_default(), problem)
-        });
-        failure(path, &located.collect::<Vec<_>>())
+    /// Names of all servers.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|(name, _)| name.as_str())
     }
 
-    fn parse(text: String, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
-        if !text.trim_start().starts_with('{') {
-            let file = File::parse(&text).map_err(|problems| vec![problems])?;
-            let servers: Vec<_> = file.servers.into_iter().collect();
-            return Ok(Self { positions: Vec::new(), servers, text });
-        }
-        let (mut servers, mut positions, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        match entries(&text) {
-            Ok((section, found)) => {
-                for (name, raw) in found {
-                    let at = offset(&text, raw);
-                    let mut own = Vec::new();
-                    let is_known = servers.iter().any(|(known, _)| *known == name);
-                    if is_known {
-                        own.push((at, "it is defined twice".to_owned()));
-                    }
-                    let entry = read_entry(&text, raw, &mut own);
-                    if let Some(entry) = &entry
-                        && own.is_empty()
-                        && let Err(problem) = entry.target(&variable)
-                    {
-                        own.push((at, problem));
-                    }
-                    problems.extend(
-                        own.into_iter()
-                            .map(|(at, problem)| (at, format!("`{section}.{name}`: {problem}"))),
-                    );
-                    if let Some(entry) = entry {
-                        servers.push((name, entry));
-                        positions.push(at);
-                    }
-                }
-            }
-            Err(problem) => return Err(vec![problem]),
-        }
-        if problems.is_empty() {
-            return Ok(Self { servers, positions, text });
-        }
+    /// Adds a problem with an entry.
+    pub(crate) fn add_problem(&mut self, name: &str, problem: &str) {
+        let at = self.names.iter().rfind(|(known, _)| known == name).map(|(_, at)| *at);
+        self.problems.push((at.unwrap_or_default(), format!("server {name:?}: {problem}")));
+    }
+
+    /// Fails with all problems, if there are any.
+    pub(crate) fn check(&self, path: &Path) -> anyhow::Result<()> {
+        let problems = self.messages();
+        if problems.is_empty() { Ok(()) } else { Err(failure(path, &problems)) }
+    }
+
+    /// Problems in the order of the text, with line and column.
+    fn messages(&self) -> Vec<String> {
+        let mut problems: Vec<_> = self.problems.iter().collect();
         problems.sort_by_key(|(at, _)| *at);
-        Err(problems.iter().map(|(at, problem)| locate(&text, *at, problem)).collect())
+        problems.iter().map(|(at, problem)| locate(&self.text, *at, problem)).collect()
+    }
+
+    fn parse(text: String, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        if !text.trim_start().starts_with('{') {
+            let servers: Vec<_> = File::parse(&text)?.servers.into_iter().collect();
+            let position = |name: &str| {
+                let header = text.find(&format!("[servers.{name}]"));
+                header.or_else(|| text.find(name)).unwrap_or_default()
+            };
+            let names = servers.iter().map(|(name, _)| (name.clone(), position(name))).collect();
+            return Ok(Self { names, servers, problems: Vec::new(), text });
+        }
+        let (mut servers, mut names, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        let (section, found) = entries(&text)?;
+        for (name, raw) in found {
+            let at = offset(&text, raw);
+            let mut own = Vec::new();
+            if names.iter().any(|(known, _)| *known == name) {
+                own.push((at, "it is defined twice".to_owned()));
+            }
+            let entry = read_entry(&text, raw, &mut own);
+            if entry.is_none() && own.is_empty() {
+                // It is disabled.
+                continue;
+            }
+            if let Some(entry) = &entry
+                && own.is_empty()
+                && let Err(problem) = entry.target(&variable)
+            {
+                own.push((at, problem));
+            }
+            let is_valid = own.is_empty();
+            let own = own.into_iter();
+            problems.extend(own.map(|(at, what)| (at, format!("`{section}.{name}`: {what}"))));
+            if let Some(entry) = entry.filter(|_| is_valid) {
+                servers.push((name.clone(), entry));
+            }
+            if !names.iter().any(|(known, _)| *known == name) {
+                names.push((name, at));
+            }
+        }
+        Ok(Self { servers, names, problems, text })
     }
 }
 
@@ -219,7 +236,7 @@ mod tests {
     fn all_problems_are_reported_with_their_lines() {
         let text = "{\n \"mcpServers\": {\n  \"a\": {\"command\": 7,\n   \"args\": \"x\"},\n  \"b\": {},\n  \
                     \"c\": {\"command\": \"${NONE}\"},\n  \"d\": 1,\n  \"a\": {\"url\": \"http://h\"}\n }\n}";
-        let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
+        let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap().messages();
         let expected = [
             ("line 3, column 20", "`command`"),
             ("line 4, column 12", "`args`"),
@@ -238,8 +255,8 @@ mod tests {
             ("{\n\"mcpServers\": []}", "line 2"),
             ("{\"mcpServers\": {\"a\" 1}}", "line 1"),
         ] {
-            let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
-            assert!(problems[0].contains(problem), "{problems:?}");
+            let found = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
+            assert!(found.contains(problem), "{found}");
         }
     }
 }

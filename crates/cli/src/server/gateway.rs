@@ -8,9 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mcp_flow::client::transport::Connector;
 use mcp_flow::client::{HttpOptions, Trust};
-use mcp_flow_gateway::{
-    ApprovalRules, Gateway, InvalidUpstreams, Isolation, Pins, ToolPatterns, UpstreamSettings,
-};
+use mcp_flow_gateway::{ApprovalRules, Gateway, Isolation, Pins, ToolPatterns, UpstreamSettings};
 
 use crate::client::connect::program;
 use crate::client::logins::LoginOptions;
@@ -57,29 +55,40 @@ pub(crate) fn pins_path(store: Option<&StoreUrl>) -> Option<PathBuf> {
 pub(crate) fn settings(path: Option<&Path>, file: &File) -> anyhow::Result<Vec<UpstreamSettings>> {
     let mut all = Vec::new();
     if let Some(path) = path {
-        let listed = GatewayFile::read(path)?;
+        let mut listed = GatewayFile::read(path)?;
+        let mut problems = Vec::new();
         for (name, entry) in &listed.servers {
-            all.push(
-                upstream(name, entry)
-                    .map_err(|problem| listed.problems(path, &[(name.clone(), problem)]))?,
-            );
+            match upstream(name, entry) {
+                Ok(settings) => all.push(settings),
+                Err(own) => problems.extend(own.into_iter().map(|own| (name.clone(), own))),
+            }
         }
-        if let Err(InvalidUpstreams { problems }) = Gateway::check(&all) {
-            return Err(listed.problems(path, &problems));
+        if let Err(invalid) = Gateway::check_names(listed.names()) {
+            problems.extend(invalid.problems);
         }
+        for (name, problem) in &problems {
+            listed.add_problem(name, problem);
+        }
+        listed.check(path)?;
     }
+    let mut problems = Vec::new();
     for (name, entry) in file.servers.iter().filter(|(_, entry)| entry.gateway) {
-        let problem = |problem: String| usage(&format!("[servers.{name}]: {problem}"));
-        all.push(upstream(name, entry).map_err(problem)?);
+        match upstream(name, entry) {
+            Ok(settings) => all.push(settings),
+            Err(own) => {
+                problems.extend(own.iter().map(|problem| format!("[servers.{name}]: {problem}")));
+            }
+        }
     }
-    if let Err(invalid) = Gateway::check(&all) {
-        return Err(usage(&invalid.to_string()));
+    if let Err(invalid) = Gateway::check_names(all.iter().map(|known| known.name.as_str())) {
+        problems.extend(invalid.problems.into_iter().map(|(_, problem)| problem));
     }
-    Ok(all)
+    if problems.is_empty() { Ok(all) } else { Err(usage(&problems.join("\n"))) }
 }
 
-fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, String> {
-    let target = entry.target(|variable| std::env::var(variable).ok())?;
+fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, Vec<String>> {
+    let target = entry.target(|variable| std::env::var(variable).ok());
+    let target = target.map_err(|problem| vec![problem])?;
     let mut settings = UpstreamSettings::new(name, connector(&target, entry.auth)?);
     // The values of environment variables may have changed as well.
     settings.fingerprint = format!("{target:?} {entry:?}");
@@ -104,29 +113,36 @@ fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, String>
 }
 
 /// Connector of a server. Only headers of the configuration are sent: never those of a caller.
-fn connector(target: &Target, auth: AuthStyle) -> Result<Arc<dyn Connector>, String> {
-    match target {
+fn connector(target: &Target, auth: AuthStyle) -> Result<Arc<dyn Connector>, Vec<String>> {
+    let address = match target {
         Target::Command(_) if auth != AuthStyle::None => {
-            Err("`auth` is for servers with a `url`".to_owned())
+            return Err(vec!["`auth` is for servers with a `url`".to_owned()]);
         }
-        Target::Command(spawn) => Ok(Arc::new(program(spawn))),
-        Target::Address(address) => {
-            let mut options = HttpOptions::new();
-            for (name, value) in &address.headers {
-                options = options.header(name, value).map_err(|bad| bad.to_string())?;
-            }
-            if auth == AuthStyle::Shared {
-                let account = LoginOptions::from_environment().account(
-                    &address.url,
-                    address.oauth.as_deref(),
-                    Trust::default(),
-                );
-                let account = account.map_err(|problem| problem.to_string())?;
-                let account = account.ok_or("there is no file of logins; set MCP_FLOW_LOGINS")?;
-                options = options.authorizer(Arc::new(account));
-            }
-            mcp_flow::client::connector(&address.url, &options).map_err(|bad| bad.to_string())
+        Target::Command(spawn) => return Ok(Arc::new(program(spawn))),
+        Target::Address(address) => address,
+    };
+    let (mut options, mut problems) = (HttpOptions::new(), Vec::new());
+    for (name, value) in &address.headers {
+        match options.clone().header(name, value) {
+            Ok(with_header) => options = with_header,
+            Err(bad) => problems.push(bad.to_string()),
         }
+    }
+    if auth == AuthStyle::Shared {
+        let logins = LoginOptions::from_environment();
+        let account = logins.account(&address.url, address.oauth.as_deref(), Trust::default());
+        match account {
+            Ok(Some(account)) => options = options.authorizer(Arc::new(account)),
+            Ok(None) => {
+                problems.push("there is no file of logins; set MCP_FLOW_LOGINS".to_owned());
+            }
+            Err(problem) => problems.push(problem.to_string()),
+        }
+    }
+    match mcp_flow::client::connector(&address.url, &options) {
+        Ok(connector) if problems.is_empty() => Ok(connector),
+        Ok(_) => Err(problems),
+        Err(bad) => Err([problems, vec![bad.to_string()]].concat()),
     }
 }
 

@@ -41,6 +41,10 @@ impl Server {
         Caller(Client::builder().prepare(connector))
     }
 
+    pub(crate) fn process_id(&self) -> String {
+        self.child.id().to_string()
+    }
+
     async fn get(&self, path: &str) -> (u16, String) {
         let address = self.endpoints["http"].as_str().unwrap();
         let address = address.trim_start_matches("http://").trim_end_matches('/');
@@ -117,14 +121,26 @@ async fn a_hosts_file_is_served() {
 fn an_invalid_file_is_rejected_with_all_problems() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("servers.json");
-    let text = "{\"mcpServers\": {\n\"a\": {},\n\"b\": {\"command\": 7},\n\"..\": {\"url\": \"http://h\"}\n}}";
+    let text = r#"{"mcpServers": {
+"a": {},
+"b": {"command": 7},
+"..": {"url": "http://h"},
+"d": {"url": "http://h", "headers": {"a b": "x", "c": "y\n"}},
+"e": {"command": "true", "auth": "shared"},
+"f": {"url": "http://"},
+"g h": {"command": "true"},
+"g_h": {"command": "true"}
+}}"#;
     std::fs::write(&file, text).unwrap();
     let file = file.display().to_string();
     for command in ["serve", "stdio"] {
         let ended = output(Command::new(PROGRAM).args([command, "--gateway", &file]));
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(2), "{said}");
-        assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
+        let lines: Vec<_> = said.lines().collect();
+        let found = [2, 3, 4, 5, 5, 6, 7, 9].iter().zip(&lines);
+        let is_there = |(line, said): (&i32, &&str)| said.contains(&format!(": line {line}, "));
+        assert!(lines.len() == 8 && found.clone().all(is_there), "{said}");
     }
 }
 

@@ -1,10 +1,12 @@
 //! `kill -9` of the gateway while a question is open, in every combination of revisions.
 
 use std::path::Path;
+use std::process::Command;
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::wait::{output, within};
 use serde_json::{Value, json};
 
 use super::{PROGRAM, earlier_upstream, servers, stateless, stateless_upstream};
@@ -30,14 +32,17 @@ async fn question(peer: &mut Peer, tool: &str) -> Value {
 async fn session_in(peer: &mut Peer, state: &str) -> Value {
     // Lists start the upstreams, and the recovery.
     peer.call("tools/list", json!({})).await;
-    loop {
-        let listed = peer.call("interaction.list", json!({})).await["result"].clone();
-        let session = listed["sessions"][0].clone();
-        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
-        if session["state"] == state {
-            return session;
+    let found = async {
+        loop {
+            let listed = peer.call("interaction.list", json!({})).await["result"].clone();
+            let session = listed["sessions"][0].clone();
+            assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+            if session["state"] == state {
+                return session;
+            }
         }
-    }
+    };
+    within(format!("a session in the state {state}"), found).await
 }
 
 /// Both sides are lost, and recorded as lost.
@@ -75,20 +80,55 @@ async fn a_question_of_a_stateless_upstream_is_answered_after_a_crash() {
     let session = session_in(&mut peer, "waiting_user").await;
     let id = session["sessionId"].clone();
     for answer in [json!({"name": "Ada"}), json!({"email": "ada@example.com"})] {
-        loop {
-            let params = json!({"sessionId": id, "response": {"value": answer}});
-            let answered = peer.call("interaction.respond", params).await;
-            if answered["result"]["accepted"] == true {
-                break;
+        let accepted = async {
+            loop {
+                let params = json!({"sessionId": id, "response": {"value": answer}});
+                let answered = peer.call("interaction.respond", params).await;
+                if answered["result"]["accepted"] == true {
+                    break;
+                }
+                // The answer before is still at work.
+                assert_eq!(
+                    answered["error"]["data"]["name"], "INVALID_STATE_TRANSITION",
+                    "{answered}"
+                );
             }
-            // The answer before is still at work.
-            assert_eq!(answered["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{answered}");
-        }
+        };
+        within("the accepted answer", accepted).await;
     }
     session_in(&mut peer, "completed").await;
     let state = peer.call("interaction.getState", json!({"sessionId": id})).await["result"].clone();
     let result = state["result"]["data"]["result"].to_string();
     assert!(result.contains("ada@example.com"), "{state}");
+}
+
+/// An answer is recorded in the store while no server runs, which then goes on with the call.
+#[tokio::test]
+async fn a_question_is_answered_while_no_server_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = stateless_upstream(folder.path());
+    let (mut program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    question(&mut peer, "up.register").await;
+    let session = session_in(&mut peer, "waiting_user").await;
+    let id = session["sessionId"].as_str().unwrap();
+    program.kill().await;
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let answer = r#"{"name": "Ada"}"#;
+    let mut command = Command::new(PROGRAM);
+    let answered = output(command.args(["sessions", "answer", id, answer, "--store", &store]));
+    let said = String::from_utf8_lossy(&answered.stdout).into_owned();
+    assert!(said.contains("continues when its server runs"), "{answered:?}");
+
+    let (_program, mut peer) = start(folder.path(), &upstream);
+    initialize(&mut peer).await;
+    let params = json!({"sessionId": id, "response": {"value": {"email": "ada@example.com"}}});
+    within("the next question", async {
+        while peer.call("interaction.respond", params.clone()).await["result"]["accepted"] != true {
+        }
+    })
+    .await;
+    within("the result", session_in(&mut peer, "completed")).await;
 }
 
 /// The client repeats its request after a crash as if nothing had happened.
@@ -144,7 +184,12 @@ async fn a_stateless_client_hears_that_an_earlier_upstream_was_lost() {
     }
 }
 
-async fn call(peer: &mut Peer, tool: &str, state: Option<&Value>, answers: &Value) -> Value {
+pub(super) async fn call(
+    peer: &mut Peer,
+    tool: &str,
+    state: Option<&Value>,
+    answers: &Value,
+) -> Value {
     let mut params = json!({"name": tool, "arguments": {}});
     if let Some(state) = state {
         params["requestState"] = state.clone();
@@ -154,7 +199,7 @@ async fn call(peer: &mut Peer, tool: &str, state: Option<&Value>, answers: &Valu
 }
 
 /// The same content for every question of a result.
-fn answers(result: &Value, content: &Value) -> Value {
+pub(super) fn answers(result: &Value, content: &Value) -> Value {
     let keys = result["inputRequests"].as_object().unwrap().keys();
     let answer = json!({"action": "accept", "content": content});
     Value::Object(keys.map(|key| (key.clone(), answer.clone())).collect())

@@ -10,6 +10,7 @@ use mcp_flow::workflow::Library;
 use mcp_flow::workflow::runs::Runs;
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
 use mcp_flow_declarative::ToolLibrary;
+use mcp_flow_gateway::OfflineCalls;
 use serde_json::{Value, json};
 
 use crate::client::prompter::Prompter;
@@ -22,6 +23,8 @@ pub(crate) struct OfflineSessions {
     server: Server,
     /// Flows of tool files, as the journals have them.
     recorded: ToolLibrary,
+    /// Calls of servers behind a gateway.
+    calls: OfflineCalls,
 }
 
 impl OfflineSessions {
@@ -51,19 +54,20 @@ impl OfflineSessions {
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
         let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
-        let recorded = ToolLibrary::offline();
+        let (recorded, calls) = (ToolLibrary::offline(), OfflineCalls::new());
+        let call = calls.flow();
         let library = recorded.clone();
         let flows = flows.engine(move |engine| {
             let define = move |name: &str, events: &[JournalEvent]| {
                 library.recorded_definition(name, events)
             };
-            engine.flow(run).recorded_flows(define)
+            engine.flow(run).flow(call).recorded_flows(define)
         });
         // No step is started that would be cut off when this process ends.
         let interaction = flows.offline().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         let server = runs.add_to(interaction.engine(), server);
-        Ok(Self { store, server: server.build()?, recorded })
+        Ok(Self { store, server: server.build()?, recorded, calls })
     }
 
     /// Lists the sessions of all owners: access to the file is access to all.
@@ -111,7 +115,8 @@ impl OfflineSessions {
 
     /// Returns whether a session waits with a call of a tool that only its server has.
     pub(super) fn is_left_to_server(&self, id: &str) -> bool {
-        id.parse().is_ok_and(|id| self.recorded.is_left_to_server(id))
+        id.parse()
+            .is_ok_and(|id| self.recorded.is_left_to_server(id) || self.calls.is_left_to_server(id))
     }
 
     /// Calls a method as the owner of the session, or as the local principal.

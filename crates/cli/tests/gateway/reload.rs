@@ -1,0 +1,83 @@
+//! SIGHUP adds, removes and changes the servers behind a running one, and does not disturb others.
+
+use std::path::Path;
+use std::process::Command;
+
+use mcp_flow_testkit::wait::within;
+use serde_json::{Value, json};
+
+use super::contract::{Caller, Server};
+use super::earlier_upstream;
+
+/// Reloads, and waits until the tools are these.
+async fn reload(server: &Server, client: &mut Caller, expected: &[&str]) {
+    let sent = Command::new("kill").args(["-HUP", &server.process_id()]).status().unwrap();
+    assert!(sent.success());
+    within(format!("the tools {expected:?}"), async {
+        while client.tools().await != expected {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// An upstream that greets, with a name for its program and a marker in its environment.
+fn upstream(folder: &Path, about: &str, marker: &str) -> Value {
+    let mut upstream = earlier_upstream(folder);
+    upstream["env"]["ABOUT"] = about.into();
+    upstream["env"]["MARKER"] = marker.into();
+    let script = upstream["args"][1].as_str().unwrap();
+    upstream["args"][1] = format!("echo started >> \"$CALLS.$ABOUT\"\n{script}").into();
+    upstream
+}
+
+#[tokio::test]
+async fn a_reload_adds_removes_and_changes_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("servers.json");
+    let write = |servers: Value| {
+        std::fs::write(&file, json!({"mcpServers": servers}).to_string()).unwrap();
+    };
+    let [kept, one, other] = [("Kept", ""), ("One", ""), ("One", "x")]
+        .map(|(about, mark)| upstream(folder.path(), about, mark));
+    write(json!({"kept": kept, "one": one}));
+    let path = file.display().to_string();
+    let server = Server::start(&["--gateway", &path, "--store", "memory:"]);
+    let mut client = server.client().await;
+    assert_eq!(client.tools().await, ["kept.greet", "one.greet"]);
+    // It lists the same after the change.
+    write(json!({"kept": kept, "one": other}));
+    reload(&server, &mut client, &["kept.greet", "one.greet"]).await;
+    within("the changed server", async {
+        // The client cannot be asked for a name.
+        while client.call("one.greet", json!({})).await["error"]["data"]["server"] != "one" {}
+    })
+    .await;
+    write(json!({"kept": kept, "two": other}));
+    reload(&server, &mut client, &["kept.greet", "two.greet"]).await;
+    let gone = client.call("one.greet", json!({})).await;
+    assert_eq!(gone["error"]["data"]["name"], "UNKNOWN_TOOL", "{gone}");
+    write(json!({"kept": kept, "one": other, "two": one}));
+    reload(&server, &mut client, &["kept.greet", "one.greet", "two.greet"]).await;
+    let started = std::fs::read_to_string(folder.path().join("calls.Kept")).unwrap();
+    assert_eq!(started.lines().count(), 1);
+}
+
+/// A server that served nobody gets its first upstream.
+#[tokio::test]
+async fn a_reload_adds_the_first_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.toml");
+    std::fs::write(&file, "").unwrap();
+    let path = file.display().to_string();
+    let server = Server::start(&["--config", &path, "--store", "memory:"]);
+    let mut client = server.client().await;
+    assert_eq!(client.tools().await, [""; 0]);
+    let up = earlier_upstream(folder.path());
+    let text = format!(
+        "[servers.up]\ngateway = true\ncommand = \"sh\"\nargs = {}\n[servers.up.env]\nCALLS = {}\nABOUT = \"Greets\"\n",
+        up["args"], up["env"]["CALLS"]
+    );
+    std::fs::write(&file, text).unwrap();
+    reload(&server, &mut client, &["up.greet"]).await;
+}
