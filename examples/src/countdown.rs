@@ -16,7 +16,7 @@ pub struct Launch {
 }
 
 /// Count down from a number, then ask whether to launch
-#[flow(early_completion)]
+#[flow(early_completion, task = "always")]
 pub async fn countdown(flow: Flow) -> FlowResult<Launch> {
     let from = flow.ask("from", integer("Count down from?").range(1..=60).default(3)).await?;
     for left in (1..=from).rev() {

@@ -25,6 +25,7 @@ use crate::fault::{
 };
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
+use crate::tool::output;
 use crate::wire;
 use session::{RequestedSession, reply_with};
 use start::check_not_timed_out;
@@ -213,7 +214,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
 /// `interaction.cancel` (INT-051 to INT-055).
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
-    let reason = fields.optional_text("reason")?;
+    let reason = fields.optional_text("reason")?.map(output::requested_reason);
     let backend = &interaction.inner.backend;
     let cancelled = backend.cancel(&requested.session, &owner(&context), reason).await;
     let session = cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;

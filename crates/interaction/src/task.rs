@@ -22,7 +22,8 @@ use crate::interaction::Interaction;
 pub enum TaskMode {
     /// Calls are answered when the flow has ended.
     Never,
-    /// Calls are answered if the flow asks or ends soon, and continue as tasks otherwise.
+    /// Calls are answered if the flow asks or ends soon, and continue as tasks otherwise. A client
+    /// that supports tasks and no elicitation answers the questions of the task.
     #[default]
     Auto,
     /// Calls become tasks at once. All questions are asked by the task.

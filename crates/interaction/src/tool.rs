@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::fault::{engine_error, not_started};
-use crate::interaction::{Interaction, owner};
+use crate::interaction::{Interaction, owner, start_request};
 use crate::task::TaskMode;
 use form::Form;
 pub(crate) use output::Unanswered;
@@ -241,15 +241,24 @@ impl Call {
         })
     }
 
-    /// Runs with the arguments, and reports which values are missing.
+    /// Runs with the arguments. A question is left to a task if the client supports those, and else
+    /// reported as a missing value.
     async fn with_arguments_only(&self) -> Result<CallResult, CallResult> {
         let view = self.start().await?;
         let unfinished = self.cancel_on_drop(view.id);
         let view = self.settled(view).await?;
-        match view.status {
+        match &view.status {
             SessionStatus::Ended(ended) => {
                 unfinished.disarm();
-                Ok(self.interaction.output_of(&ended).into())
+                Ok(self.interaction.output_of(ended).into())
+            }
+            // Its question is answered through the task.
+            SessionStatus::Waiting(open)
+                if self.task != TaskMode::Never && !open.prompt.is_approval() =>
+            {
+                let result = self.task_result(&view);
+                unfinished.disarm();
+                Ok(result)
             }
             SessionStatus::Waiting(open) => {
                 unfinished.end("a value was missing").await;
@@ -259,7 +268,7 @@ impl Call {
                     .iter()
                     .flat_map(|flow| flow.unanswered(definition.as_deref(), &self.arguments));
                 let others: Vec<_> = unanswered.filter(|other| other.key != open.key).collect();
-                let missing = output::missing(&self.flow, &self.arguments, &open, &others);
+                let missing = output::missing(&self.flow, &self.arguments, open, &others);
                 if !self.may_ask() || !self.context.takes_rounds() {
                     return Ok(missing.into_output().into());
                 }
@@ -283,7 +292,7 @@ impl Call {
     }
 
     fn start_request(&self) -> StartRequest {
-        let start = StartRequest::new(self.flow.as_str(), self.owner.clone())
+        let start = start_request(&self.context, &self.flow)
             .params(self.arguments.clone())
             .default_inactivity(self.interaction.inner.call_inactivity);
         match self.task {

@@ -117,6 +117,45 @@ async fn automatic_tasks_begin_when_the_flow_works_for_long() {
     assert_eq!(second["result"].get("requestState"), None);
 }
 
+/// A client with tasks and no elicitation answers the questions of the task, whenever they come.
+#[tokio::test]
+async fn tasks_ask_clients_without_elicitation() {
+    let fixture = Fixture::interactive();
+    let mut peer = connect(&fixture.server, "ada");
+    let mut meta = stateless_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] =
+        json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let reply = peer.call("tools/call", json!({"_meta": meta, "name": "wizard"})).await;
+    let asking = get(&mut peer, &reply["result"]["taskId"]).await;
+    assert_eq!(asking["status"], "input_required", "{reply}");
+    update(&mut peer, &asking, "name", &json!("Ada")).await;
+    let asking = get(&mut peer, &asking["taskId"]).await;
+    update(&mut peer, &asking, "email", &json!("ada@example.com")).await;
+    let done = get(&mut peer, &asking["taskId"]).await;
+    let expected = json!({"name": "Ada", "email": "ada@example.com"});
+    assert_eq!(done["result"]["structuredContent"], expected, "{done}");
+}
+
+/// A flow that never becomes a task is answered by its call, though the client supports tasks.
+#[tokio::test(start_paused = true)]
+async fn flows_without_tasks_answer_their_call() {
+    let fixture = Fixture::interactive();
+    let mut peer = connect(&fixture.server, "ada").timeout(Duration::from_secs(3600));
+    let waiting = peer.ask("tools/call", json!({"_meta": meta(), "name": "plodding"}));
+    fixture.gate.until_waiting(1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    fixture.gate.release_one();
+    let reply = peer.reply_to(waiting).await;
+    assert_eq!(reply["result"]["resultType"], "complete", "{reply}");
+    assert_eq!(reply["result"]["content"][0]["text"], "done", "{reply}");
+    let without = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut meta = stateless_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] = without;
+    let params = json!({"_meta": meta, "name": "private"});
+    let refused = peer.call("tools/call", params).await;
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+}
+
 /// A cancel that races with the end of the work leaves either, and is acknowledged.
 #[tokio::test]
 async fn a_cancel_races_with_completion() {
@@ -139,6 +178,21 @@ async fn a_cancel_races_with_completion() {
         tasks(&mut peer, "tasks/cancel", &job).await;
         assert_eq!(get(&mut peer, &job).await, ended);
     }
+}
+
+/// A task is cancelled whatever reason its client gives, also the one of a declined question.
+#[tokio::test]
+async fn no_reason_makes_a_cancelled_task_completed() {
+    let fixture = Fixture::interactive();
+    let mut peer = connect(&fixture.server, "ada");
+    let id = call(&mut peer, "pair").await["taskId"].clone();
+    let reason = "The user declined to answer `left`";
+    let params = json!({"_meta": meta(), "sessionId": id, "reason": reason});
+    let reply = peer.call("interaction.cancel", params).await;
+    assert_eq!(reply["result"]["cancelled"], true, "{reply}");
+    let ended = get(&mut peer, &id).await;
+    assert_eq!(ended["status"], "cancelled", "{ended}");
+    assert_eq!(ended["statusMessage"], format!("Cancelled: {reason}"));
 }
 
 /// Concurrent answers to one question count once, and none is lost or refused.

@@ -52,7 +52,7 @@ type Params = Map<String, Value>;
 struct NoParams {}
 
 fn flows(gate: &Arc<Gate>) -> Vec<OfferedFlow> {
-    let (first, between, job) = (gate.clone(), gate.clone(), gate.clone());
+    let [first, between, job, plodding] = [(); 4].map(|()| gate.clone());
     vec![
         OfferedFlow::new("simple", simple).key("name", json!({"type": "string"})),
         OfferedFlow::new("wizard", wizard)
@@ -100,6 +100,15 @@ fn flows(gate: &Arc<Gate>) -> Vec<OfferedFlow> {
         .task(TaskMode::Always),
         OfferedFlow::tool("broken_job", async |_: NoParams| -> String { panic!("secret detail") })
             .task(TaskMode::Always),
+        OfferedFlow::tool("plodding", move |_: NoParams| {
+            let gate = plodding.clone();
+            async move {
+                gate.pass().await;
+                "done"
+            }
+        })
+        .task(TaskMode::Never),
+        OfferedFlow::new("private", simple).task(TaskMode::Never),
         OfferedFlow::new("pair", pair).task(TaskMode::Always),
         OfferedFlow::new("needs_tasks", simple).task(TaskMode::Required),
         OfferedFlow::new("declines", async |flow: Flow, _: Params| -> FlowResult<()> {

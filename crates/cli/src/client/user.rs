@@ -36,18 +36,27 @@ pub(crate) struct TerminalUser {
     pub(crate) turn: Arc<Mutex<()>>,
     /// True if a question that nobody answers is to stay open.
     leaves_open: bool,
+    /// True if the server is to leave its questions to a task.
+    is_detached: bool,
 }
 
 impl TerminalUser {
     pub(crate) fn new(input: UserInput, progress: ProgressDisplay) -> Self {
         let prompter = Prompter::new(input.clone(), progress.clone(), Resumption::Unknown);
         let (interrupted, unanswered, turn) = Default::default();
-        Self { input, progress, prompter, interrupted, unanswered, turn, leaves_open: false }
+        let (leaves_open, is_detached) = (false, false);
+        Self { input, progress, prompter, interrupted, unanswered, turn, leaves_open, is_detached }
     }
 
     /// Leaves a question open if nobody answers it: the server gets no answer at all.
     pub(crate) fn leave_open(mut self) -> Self {
         self.leaves_open = true;
+        self
+    }
+
+    /// Declares no elicitation: a server that supports tasks then asks by a task.
+    pub(crate) fn detach(mut self) -> Self {
+        self.is_detached = true;
         self
     }
 
@@ -148,7 +157,7 @@ impl approval::Approver for TerminalUser {
     }
 
     fn elicitation_modes(&self) -> Option<ElicitationCapability> {
-        Some(ElicitationCapability { form: true, url: true })
+        (!self.is_detached).then_some(ElicitationCapability { form: true, url: true })
     }
 
     fn review_call<'a>(

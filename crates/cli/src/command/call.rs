@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use mcp_flow::client::model::{CreateTaskResult, DetailedTask, ToolDefinition};
-use mcp_flow::client::{Client, DetachedCall, check_arguments};
+use mcp_flow::client::model::{CreateTaskResult, DetailedTask, TASKS_EXTENSION, ToolDefinition};
+use mcp_flow::client::{Client, DetachedCall, Error, Host, check_arguments};
 use serde_json::{Map, Value, json};
 
 use super::sessions;
@@ -76,10 +77,15 @@ impl Call {
         };
         let user = TerminalUser::new(UserInput::new(self.answers.as_deref())?, progress);
         let approvals = configuration.approvals(self.connect.target_name(&self.words));
-        let guard = guard(user.clone(), &self.policies.or(&approvals), &configuration.models)?;
+        let policies = self.policies.or(&approvals);
+        let detached: Option<Arc<dyn Host>> = match self.detach {
+            true => Some(Arc::new(guard(user.clone().detach(), &policies, &configuration.models)?)),
+            false => None,
+        };
+        let guard = guard(user.clone(), &policies, &configuration.models)?;
         let interrupted = || user.prompter.interrupted();
         self.connect.with_client_or(&target, guard, interrupted, async |client| {
-            let call = RunningCall { call: &self, client, user: &user, target: &target };
+            let call = RunningCall { call: &self, client, user: &user, target: &target, detached };
             tokio::select! {
                 biased;
                 () = user.interrupted.notified() => Err(interrupt::interrupted()),
@@ -95,6 +101,8 @@ struct RunningCall<'a> {
     client: &'a Client,
     user: &'a TerminalUser,
     target: &'a Target,
+    /// Host of a detached call, which leaves questions to the task.
+    detached: Option<Arc<dyn Host>>,
 }
 
 impl RunningCall<'_> {
@@ -190,9 +198,9 @@ impl RunningCall<'_> {
         tool: &ToolDefinition,
         arguments: Map<String, Value>,
     ) -> anyhow::Result<ExitCode> {
-        let request = self.client.call_tool(&tool.name, Value::Object(arguments));
-        if self.call.detach {
-            return match request.raw().detach().await.map_err(explain)? {
+        let arguments = Value::Object(arguments);
+        if let Some(host) = &self.detached {
+            return match self.detach(tool, &arguments, host).await.map_err(explain)? {
                 DetachedCall::Completed(result) => {
                     eprintln!("mcp-flow: the call has ended; there is no task");
                     self.show(&result).await
@@ -200,13 +208,37 @@ impl RunningCall<'_> {
                 DetachedCall::Task(task) => self.show_task(&task),
             };
         }
-        let mut running = request.raw().start();
+        let mut running = self.client.call_tool(&tool.name, arguments).raw().start();
         while let Some(progress) = running.next().await {
             self.user.progress.report(&progress);
         }
         self.user.progress.clear();
         let result = running.await.map_err(explain)?;
         self.show(&result).await
+    }
+
+    /// Starts a call. A server that supports tasks asks its questions by the task; one that cannot
+    /// asks them here.
+    async fn detach(
+        &self,
+        tool: &ToolDefinition,
+        arguments: &Value,
+        host: &Arc<dyn Host>,
+    ) -> Result<DetachedCall<Value>, Error> {
+        let request = || self.client.call_tool(&tool.name, arguments.clone()).raw();
+        let server = self.client.server().await?;
+        if !server.revision.is_stateless()
+            || !server.capabilities.extensions.contains_key(TASKS_EXTENSION)
+        {
+            return request().detach().await;
+        }
+        match request().host(host.clone()).detach().await {
+            // Refused before any work.
+            Err(Error::Server(error)) if error.code == MISSING_CLIENT_CAPABILITY => {
+                request().detach().await
+            }
+            detached => detached,
+        }
     }
 
     /// Prints the id of a task, and how to follow it.
@@ -270,6 +302,9 @@ fn find(listed: &[ToolDefinition], name: &str) -> Result<usize, Failure> {
 
 /// Key of `_meta` by which our servers mark flows.
 const MARK: &str = "interactive";
+
+/// Error code for a call that needs a capability of the client.
+const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 
 /// Formats a result for people: its content, or else its data.
 fn result_text(result: &Value, pieces: &[Value]) -> String {

@@ -86,6 +86,20 @@ fn tasks_are_watched_and_cancelled() {
     assert_eq!(code, 4, "{problem}");
 }
 
+/// A detached call prints the id of its task even if the flow asks at once, and asks nothing.
+#[test]
+fn detached_calls_leave_their_questions_to_the_task() {
+    let server = Server::start(&[]);
+    for words in [&["countdown"][..], &["countdown", "from=3"], &["register"]] {
+        let (id, problem, code) =
+            run(&[&["call", server.url()], words, &["--detach"]].concat(), "");
+        assert_eq!(code, 0, "{words:?}: {problem}");
+        assert!(problem.contains("mcp-flow tasks watch"), "{words:?}: {problem}");
+        let asking = until(&server, id.trim(), "input_required");
+        assert_eq!(asking["taskId"], id.trim(), "{words:?}");
+    }
+}
+
 fn detach(server: &Server) -> String {
     let (id, problem, code) = run(&["call", server.url(), "countdown", "from=15", "--detach"], "");
     assert_eq!(code, 0, "{problem}");

@@ -69,6 +69,12 @@ pub(crate) fn declined_reason(key: &str) -> String {
     format!("{DECLINED} `{key}`")
 }
 
+/// Returns the reason of cancelling a session at a client's request. It never reads like that of a
+/// declined question, which ends a task with a result.
+pub(crate) fn requested_reason(reason: String) -> String {
+    if is_declined(&reason) { format!("Cancelled: {reason}") } else { reason }
+}
+
 /// Returns whether a session was cancelled because its question was declined.
 pub(crate) fn is_declined(reason: &str) -> bool {
     reason.starts_with(DECLINED)
