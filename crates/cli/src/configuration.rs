@@ -53,7 +53,7 @@ pub(crate) struct File {
     pub(crate) serve: ServeSection,
     /// Content that `serve` and `stdio` offer.
     pub(crate) offer: OfferSection,
-    /// Timeouts of sessions.
+    /// Timeouts and number of sessions.
     pub(crate) sessions: SessionsSection,
     /// Log on standard error.
     pub(crate) log: LogSection,

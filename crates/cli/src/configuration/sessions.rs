@@ -1,4 +1,4 @@
-//! `[sessions]`: timeouts of sessions.
+//! `[sessions]`: timeouts and number of sessions.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
-/// Timeouts of sessions. Flows that set their own wait are not affected.
+/// Timeouts and number of sessions. Flows that set their own wait are not affected.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SessionsSection {
@@ -25,6 +25,9 @@ pub(crate) struct SessionsSection {
     /// Longest duration of a session, in seconds.
     #[schemars(range(min = 1))]
     pub(crate) duration_seconds: u64,
+    /// Most sessions and tasks of one principal that have not ended.
+    #[schemars(range(min = 1))]
+    pub(crate) per_owner: usize,
 }
 
 impl Default for SessionsSection {
@@ -34,6 +37,7 @@ impl Default for SessionsSection {
             call_wait_seconds: DAY,
             longest_wait_seconds: DAY,
             duration_seconds: 7 * DAY,
+            per_owner: 1_000,
         }
     }
 }
@@ -45,8 +49,9 @@ impl SessionsSection {
             ("call_wait_seconds", self.call_wait_seconds),
             ("longest_wait_seconds", self.longest_wait_seconds),
             ("duration_seconds", self.duration_seconds),
+            ("per_owner", self.per_owner.try_into().unwrap_or(u64::MAX)),
         ];
-        for (key, _) in keys.into_iter().filter(|(_, seconds)| *seconds == 0) {
+        for (key, _) in keys.into_iter().filter(|(_, value)| *value == 0) {
             problems.add(&["sessions", key], format!("sessions.{key} must be at least 1"));
         }
     }
@@ -56,12 +61,13 @@ impl SessionsSection {
         Duration::from_secs(self.call_wait_seconds)
     }
 
-    /// Sets the timeouts in the limits of the engine.
+    /// Sets the timeouts and the number in the limits of the engine.
     pub(crate) fn limits(&self, limits: engine::SessionLimits) -> engine::SessionLimits {
         engine::SessionLimits {
             inactivity: Some(Duration::from_secs(self.wait_seconds)),
             longest_inactivity: Duration::from_secs(self.longest_wait_seconds),
             duration: Some(Duration::from_secs(self.duration_seconds)),
+            sessions_per_owner: self.per_owner,
             ..limits
         }
     }

@@ -1,3 +1,5 @@
+//! Configuration files: reading, problems, and the published schema.
+
 use std::path::Path;
 
 use super::File;

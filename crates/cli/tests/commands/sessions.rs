@@ -112,6 +112,25 @@ async fn a_session_shows_when_and_why_it_ended() {
     assert!(cancelled.contains("cancelled, never mind"), "{cancelled}");
 }
 
+/// INT-108: the configuration sets how many sessions a principal may have.
+#[tokio::test]
+async fn the_number_of_sessions_is_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("flow.toml");
+    std::fs::write(&config, "[sessions]\nper_owner = 1001\n").unwrap();
+    let options = ["stdio", "--store", "memory:", "--config", config.to_str().unwrap()];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let mut started = Vec::new();
+    for _ in 0..1002 {
+        started.push(peer.call("interaction.start", json!({"toolName": "register"})).await);
+    }
+    let last = started.pop().unwrap();
+    assert!(started.iter().all(|reply| reply["result"]["sessionId"].is_string()), "{started:?}");
+    assert!(last["error"]["message"].is_string(), "{last}");
+    program.kill().await;
+}
+
 /// INT-107: a burst is rejected with a retry delay, and other sessions are not affected.
 #[tokio::test]
 async fn answers_are_rate_limited() {
