@@ -29,12 +29,12 @@ pub(crate) struct SessionSourceOptions {
     #[arg(long, value_enum, global = true, default_value_t)]
     pub(crate) format: Format,
 
-    /// Server that has the sessions
+    /// Address of the running server
     #[arg(long, value_name = "URL", global = true, help_heading = "Source")]
     url: Option<String>,
 
-    /// Store that has the sessions, beside servers that use it: sqlite:PATH or postgres://USER@HOST/DB;
-    /// redb:PATH only while no server uses it
+    /// Session store, also while servers use it: sqlite:PATH or postgres://USER@HOST/DB; redb:PATH only
+    /// while no server uses it
     #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
     #[arg(help_heading = "Source")]
     store: Option<StoreUrl>,

@@ -21,7 +21,7 @@ use crate::terminal::ask::UserInput;
 use crate::terminal::output::{self, Format, sanitize, table};
 use crate::terminal::progress::ProgressDisplay;
 
-/// List, show, compare, answer and cancel sessions of a running server or in an offline store
+/// List, show, compare, answer and cancel sessions of a running server or in a store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
