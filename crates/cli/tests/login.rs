@@ -5,10 +5,12 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use crate::support::test_server::{CLIENT_SECRET, CODE, Reply, TestServer};
+use crate::support::test_server::{CLIENT_SECRET, CODE, Received, Reply, TestServer};
+use mcp_flow_testkit::signer::Signer;
 use mcp_flow_testkit::wait::{Deadline, end};
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -82,8 +84,8 @@ fn a_login_can_be_pasted() {
 fn failed_logins_are_explained() {
     let test_server = TestServer::new();
     let open = TestServer::with_rule(|_, request| match request.path() {
-        "/mcp" => Some(Reply::json(200, &serde_json::json!({}))),
-        _ => Some(Reply::json(404, &serde_json::json!({}))),
+        "/mcp" => Some(Reply::json(200, &json!({}))),
+        _ => Some(Reply::json(404, &json!({}))),
     });
     let folder = tempfile::tempdir().unwrap();
     let server = test_server.url();
@@ -132,6 +134,155 @@ fn a_program_logs_in_by_a_secret_in_a_file() {
     let given = [&["ping", &server, "--token", "other"][..], &kept].concat();
     let (_, err, code) = run(folder.path(), &given, "");
     assert!(code == 5 && !err.contains("other"), "{err}");
+}
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// Starts a server whose authorization server accepts assertions, and nothing else.
+fn asserting() -> Arc<TestServer> {
+    TestServer::with_rule(|server, request| {
+        let token = json!({"access_token": "t0ken-a", "token_type": "Bearer", "expires_in": 3600});
+        match (request.path(), request.field("grant_type").as_deref()) {
+            ("/token", Some(JWT_BEARER)) => {
+                server.state().valid_tokens = vec!["t0ken-a".to_owned()];
+                Some(Reply::json(200, &token))
+            }
+            ("/token", _) => Some(Reply::json(400, &json!({"error": "unsupported_grant_type"}))),
+            _ => None,
+        }
+    })
+}
+
+/// MCP-090: a workload logs in with the token of its platform, from a file.
+#[test]
+fn a_workload_logs_in_with_its_token() {
+    let server = asserting();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let token = Signer::ed25519("w").sign(&json!({"aud": format!("{}/as", server.base())}));
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    let url = server.url();
+    let login = ["login", &url, "--client-id", "robot", "--workload-token-file"];
+    let (out, err, code) =
+        run(folder.path(), &[&login[..], &[file.to_str().unwrap()]].concat(), "");
+    assert!(code == 0 && !format!("{out}{err}").contains(&token), "{out} {err}");
+    assert_eq!(run(folder.path(), &["ping", &url], "").2, 0);
+    let grants = server.grants(JWT_BEARER);
+    assert_eq!(grants[0].field("assertion"), Some(token));
+    assert_eq!(grants[0].field("client_id").as_deref(), Some("robot"));
+    let both = [&login[..], &["x", "--client-credentials"]].concat();
+    assert_eq!(run(folder.path(), &both, "").2, 2);
+}
+
+/// MCP-090: the identity provider of an enterprise grants access for an ID token from a file, at the
+/// token endpoint of its metadata or of an option.
+#[test]
+fn an_identity_provider_grants_access() {
+    let provider = TestServer::with_rule(|provider, request| {
+        let base = provider.base();
+        let id_jag = "urn:ietf:params:oauth:token-type:id-jag";
+        Some(match request.path() {
+            "/.well-known/openid-configuration" => Reply::json(
+                200,
+                &json!({"issuer": base, "token_endpoint": format!("{base}/named")}),
+            ),
+            "/named" | "/given" => Reply::json(
+                200,
+                &json!({"access_token": "gr4nt", "issued_token_type": id_jag, "token_type": "N_A"}),
+            ),
+            _ => Reply::json(404, &json!({})),
+        })
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (id_token, secret) = (folder.path().join("id"), folder.path().join("secret"));
+    std::fs::write(&id_token, "1d-token\n").unwrap();
+    std::fs::write(&secret, "s3cret-there\n").unwrap();
+    let (base, given) = (provider.base(), format!("{}/given", provider.base()));
+    for (endpoint, path) in [(&[][..], "/named"), (&["--idp-token-endpoint", &given][..], "/given")]
+    {
+        let server = asserting();
+        let url = server.url();
+        let login = ["login", &url, "--client-id", "robot", "--idp", &base];
+        let there = ["--idp-client-id", "me-there", "--idp-client-secret-file"];
+        let secret = [secret.to_str().unwrap(), "--id-token-file", id_token.to_str().unwrap()];
+        let words = [&login[..], &there, &secret, endpoint].concat();
+        let (out, err, code) = run(folder.path(), &words, "");
+        let text = format!("{out}{err}");
+        let is_secret = |secret: &&str| text.contains(secret);
+        assert!(code == 0 && !["1d-token", "s3cret", "gr4nt"].iter().any(is_secret), "{text}");
+        assert_eq!(run(folder.path(), &["ping", &url], "").2, 0);
+        let exchange = provider.requests().into_iter().rfind(|request| request.is("POST", path));
+        let exchange = exchange.unwrap();
+        assert_eq!(exchange.field("subject_token").as_deref(), Some("1d-token"));
+        // The credentials there, `me-there:s3cret-there`.
+        let credentials = Some("Basic bWUtdGhlcmU6czNjcmV0LXRoZXJl");
+        assert_eq!(exchange.authorization.as_deref(), credentials);
+        let grants = server.grants(JWT_BEARER);
+        assert_eq!(grants[0].field("assertion").as_deref(), Some("gr4nt"));
+    }
+    let (_, err, code) = run(folder.path(), &["login", "x", "--idp-client-id", "me"], "");
+    assert!(code == 2 && err.contains("--idp"), "{err}");
+}
+
+/// MCP-090: `--dpop` binds tokens to a key of the client, or does not, whatever the server offers.
+#[test]
+fn tokens_are_bound_to_a_key_on_request() {
+    for (style, is_offered, code, is_bound) in [
+        ("auto", true, 0, true),
+        ("auto", false, 0, false),
+        ("off", true, 0, false),
+        ("required", true, 0, true),
+        ("required", false, 5, false),
+    ] {
+        let server = TestServer::with_rule(move |server, request| match request.path() {
+            "/.well-known/oauth-authorization-server/as" => {
+                let mut metadata = server.metadata();
+                if is_offered {
+                    metadata["dpop_signing_alg_values_supported"] = json!(["ES256"]);
+                }
+                Some(Reply::json(200, &metadata))
+            }
+            "/token" if is_offered && request.proof.is_some() => {
+                let Reply::Response { status, headers, body } = server.reply(request) else {
+                    return None;
+                };
+                let body = body.replace("Bearer", "DPoP");
+                Some(Reply::Response { status, headers, body })
+            }
+            "/mcp" if is_offered && request.authorization.is_none() => {
+                let base = server.base();
+                let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
+                let challenge = format!("DPoP resource_metadata=\"{metadata}\"");
+                let reply = Reply::json(401, &json!({})).with("WWW-Authenticate", &challenge);
+                let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
+                Some(reply.with("WWW-Authenticate", &challenge))
+            }
+            "/mcp" => {
+                let token = request.authorization.as_deref().unwrap_or_default();
+                let authorization = Some(token.replace("DPoP ", "Bearer "));
+                Some(server.reply(&Received { authorization, ..request.clone() }))
+            }
+            _ => None,
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "s3cret").unwrap();
+        let url = server.url();
+        let login = ["login", &url, "--client-credentials", "--client-id", "robot", "--dpop"];
+        let words = [&login[..], &[style, "--client-secret-file", secret.to_str().unwrap()]];
+        let (out, err, ended) = run(folder.path(), &words.concat(), "");
+        assert_eq!(ended, code, "{style} {is_offered}: {out} {err}");
+        if code == 0 {
+            assert_eq!(run(folder.path(), &["ping", &url], "").2, 0, "{style} {is_offered}");
+        }
+        let requests = server.requests();
+        let mut proven = requests.iter().filter(|request| request.proof.is_some());
+        assert_eq!(
+            proven.any(|request| request.path() == "/mcp"),
+            is_bound,
+            "{style} {is_offered}"
+        );
+    }
 }
 
 fn command(home: &Path, words: &[&str]) -> Command {

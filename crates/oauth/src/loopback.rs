@@ -86,6 +86,8 @@ async fn serve(stream: TcpStream, expected: Expected) -> Option<String> {
         .timer(TokioTimer::new())
         .header_read_timeout(TIMEOUT)
         .keep_alive(false)
+        // A browser may close its half after the request.
+        .half_close(true)
         .max_buf_size(MAX_REQUEST)
         .serve_connection(TokioIo::new(stream), service);
     let _ = tokio::time::timeout(TIMEOUT, connection).await;
@@ -161,6 +163,7 @@ mod tests {
     async fn ask(port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer).await;
         answer
