@@ -13,7 +13,7 @@ use crate::terminal::ask::question::Question;
 use crate::terminal::ask::{Decision, Reply};
 use crate::terminal::output::sanitize;
 
-/// Something to review, with parts that can be edited.
+/// A message that a person reviews, with parts that can be edited.
 pub(crate) trait Reviewable {
     /// Its full text, without control characters.
     fn to_text(&self) -> String;

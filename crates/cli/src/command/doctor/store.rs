@@ -43,7 +43,7 @@ pub(super) fn check(offer: &OfferSection) -> Vec<Finding> {
     let measured = open_and_write(url);
     if let Ok(Measured { examined: Some((examined, here)), .. }) = &measured {
         findings.extend(examined.problems.iter().map(|problem| {
-            Finding::warn("store", problem.clone(), "ask whoever operates the database")
+            Finding::warn("store", problem.clone(), "contact the administrator of the database")
         }));
         findings.extend(examined.clock.map(|there| check_clock(there, *here)));
     }

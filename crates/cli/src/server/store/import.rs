@@ -30,7 +30,7 @@ pub(super) fn import(path: &Path) -> Result<(), StoreOpenError> {
 fn copy(journal: RedbStore, old: &Path, path: &Path) -> Result<(), StoreOpenError> {
     let draft = path.with_extension("importing");
     for name in
-        [draft.clone(), beside(&draft, "-wal"), beside(&draft, "-shm"), beside(&draft, "-turn")]
+        [draft.clone(), with_suffix(&draft, "-wal"), with_suffix(&draft, "-shm"), with_suffix(&draft, "-turn")]
     {
         // Left by a process that was interrupted.
         let _ = std::fs::remove_file(name);
@@ -51,12 +51,12 @@ fn copy(journal: RedbStore, old: &Path, path: &Path) -> Result<(), StoreOpenErro
     })?;
     // Closing the last connection moves everything into the one file.
     drop(store);
-    if beside(&draft, "-wal").exists() {
+    if with_suffix(&draft, "-wal").exists() {
         let problem =
             format!("cannot import {}: another process uses {}", old.display(), draft.display());
         return Err(StoreOpenError::Unusable(problem));
     }
-    let _ = std::fs::remove_file(beside(&draft, "-turn"));
+    let _ = std::fs::remove_file(with_suffix(&draft, "-turn"));
     std::fs::rename(&draft, path).map_err(StoreOpenError::Io)?;
     drop(journal);
     let kept = old.with_extension("redb.imported");
@@ -114,7 +114,7 @@ async fn copy_sessions(
     Ok((copied, lost))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
