@@ -21,3 +21,12 @@ use std::time::Duration;
 
 /// Time limit for a client. It catches hangs: clients take seconds, or minutes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// Pages of the site whose code in Rust compiles.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../docs/migration/rmcp.md")]
+    mod rmcp {}
+    #[doc = include_str!("../../docs/migration/fastmcp.md")]
+    mod fastmcp {}
+}
