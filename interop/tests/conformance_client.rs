@@ -6,80 +6,110 @@ use std::path::Path;
 use interop::{everything_client, node, run};
 use serde_json::Value;
 
+use super::conformance::listed;
+
 /// Scenarios of the first suite without authorization and extensions.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed() {
-    let scenarios =
-        ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"];
-    check("conformance-0.1", "2025-11-25", &scenarios).await;
-    check("conformance-0.1", "2025-06-18", &scenarios[..2]).await;
+    check(&PLAIN_2025).await;
 }
 
-/// Scenarios of the newest suite with a handshake.
+/// Scenarios of the newest suite, with and without a handshake.
 #[tokio::test]
-async fn the_suite_of_2026_is_passed_with_a_handshake() {
-    check("conformance-0.2", "2025-11-25", &HANDSHAKE).await;
-    check("conformance-0.2", "2025-06-18", &HANDSHAKE[..2]).await;
-}
-
-/// Scenarios of the newest suite without a handshake.
-#[tokio::test]
-async fn the_suite_of_2026_is_passed_without_a_handshake() {
-    check("conformance-0.2", "2026-07-28", &STATELESS).await;
+async fn the_suite_of_2026_is_passed() {
+    check(&PLAIN_2026).await;
 }
 
 /// Skills are listed without reading a file, and verified when they are read.
 #[tokio::test]
 async fn the_skills_extension_is_passed() {
-    check("conformance-0.2", EXTENSION, &SKILLS).await;
+    check(&[(NEWEST, EXTENSION, &SKILLS)]).await;
 }
 
 /// MCP-089: all authorization scenarios of the first suite.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed_with_authorization() {
-    check("conformance-0.1", "2025-11-25", &AUTH).await;
-    check("conformance-0.1", "2025-06-18", &AUTH_BEFORE).await;
-    // The other one publishes metadata of an issuer at another location, which the newest suite has
-    // fixed and expects to be refused (`auth/metadata-issuer-mismatch`).
-    check("conformance-0.1", "2025-03-26", &AUTH_FIRST[1..]).await;
-    check("conformance-0.1", "draft", &AUTH_DRAFT).await;
-    check("conformance-0.1", EXTENSION, &AUTH_PROGRAM).await;
+    check(&AUTH_2025).await;
 }
 
 /// MCP-089: all authorization scenarios of the newest suite, with a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_authorization_and_a_handshake() {
-    check("conformance-0.2", "2025-11-25", &AUTH).await;
-    check("conformance-0.2", "2025-06-18", &AUTH_BEFORE).await;
-    check("conformance-0.2", "2025-03-26", &AUTH_FIRST).await;
+    check(&AUTH_2026_HANDSHAKE).await;
 }
 
 /// MCP-089: the same without a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_authorization_without_a_handshake() {
-    check("conformance-0.2", "2026-07-28", &AUTH).await;
-    check("conformance-0.2", "2026-07-28", &AUTH_DRAFT).await;
-    check("conformance-0.2", "2026-07-28", &AUTH_NEWEST).await;
-    check("conformance-0.2", EXTENSION, &AUTH_PROGRAM).await;
-    check("conformance-0.2", EXTENSION, &AUTH_EXTENSIONS).await;
+    check(&AUTH_2026).await;
 }
 
-/// Every scenario that the newest suite lists for clients is among those above.
+/// Every scenario that the suites list for clients runs above, at each of its revisions.
 #[tokio::test]
 async fn no_scenario_is_left_out() {
-    let suite = "conformance/node_modules/conformance-0.2/dist/index.js";
-    let listed = run(node(suite).args(["list", "--client"])).await;
-    let scenarios = listed.stdout.lines().filter_map(|line| line.trim().strip_prefix("- "));
-    let scenarios: Vec<_> = scenarios.filter_map(|line| line.split(' ').next()).collect();
-    assert!(scenarios.len() >= 48, "{listed:#?}");
-    let run: Vec<_> = [&HANDSHAKE[..], &STATELESS, &SKILLS, &AUTH, &AUTH_BEFORE, &AUTH_FIRST]
-        .into_iter()
-        .chain([&AUTH_DRAFT[..], &AUTH_NEWEST, &AUTH_PROGRAM, &AUTH_EXTENSIONS])
-        .flatten()
-        .collect();
-    let missing: Vec<_> = scenarios.iter().filter(|name| !run.contains(name)).collect();
-    assert!(missing.is_empty(), "not run: {missing:?}");
+    let skills: [Run; 1] = [(NEWEST, EXTENSION, &SKILLS)];
+    let runs = [&PLAIN_2025[..], &PLAIN_2026, &skills, &AUTH_2025, &AUTH_2026_HANDSHAKE];
+    let runs = [&runs.concat()[..], &AUTH_2026].concat();
+    for (suite, least) in [(FIRST, 26), (NEWEST, 48)] {
+        let listed = listed(suite, "--client").await;
+        assert!(listed.len() >= least, "{suite}: {listed:#?}");
+        for (scenario, revisions) in &listed {
+            for revision in revisions {
+                let is_run = runs.iter().any(|(of, at, scenarios)| {
+                    *of == suite && at == revision && scenarios.contains(&&**scenario)
+                });
+                let is_contradicted = (suite, &**scenario) == (FIRST, CONTRADICTED);
+                assert!(is_run != is_contradicted, "{suite}: {scenario} at {revision}");
+            }
+        }
+    }
 }
+
+/// Scenarios of a suite, run at a revision.
+type Run = (&'static str, &'static str, &'static [&'static str]);
+
+const FIRST: &str = "conformance-0.1";
+const NEWEST: &str = "conformance-0.2";
+
+const PLAIN_2025: [Run; 2] = [
+    (FIRST, "2025-11-25", HANDSHAKE.first_chunk::<4>().unwrap()),
+    (FIRST, "2025-06-18", HANDSHAKE.first_chunk::<2>().unwrap()),
+];
+
+const PLAIN_2026: [Run; 3] = [
+    (NEWEST, "2025-11-25", &HANDSHAKE),
+    (NEWEST, "2025-06-18", HANDSHAKE.first_chunk::<2>().unwrap()),
+    (NEWEST, "2026-07-28", &STATELESS),
+];
+
+const AUTH_2025: [Run; 6] = [
+    (FIRST, "2025-11-25", &AUTH),
+    (FIRST, "2025-06-18", &AUTH_BEFORE),
+    // Without `CONTRADICTED`.
+    (FIRST, "2025-03-26", &["auth/2025-03-26-oauth-endpoint-fallback"]),
+    (FIRST, "draft", &AUTH_DRAFT),
+    (FIRST, EXTENSION, &AUTH_PROGRAM),
+    (FIRST, EXTENSION, &["auth/cross-app-access-complete-flow"]),
+];
+
+const AUTH_2026_HANDSHAKE: [Run; 3] = [
+    (NEWEST, "2025-11-25", &AUTH),
+    (NEWEST, "2025-06-18", &AUTH_BEFORE),
+    (NEWEST, "2025-03-26", &[CONTRADICTED, "auth/2025-03-26-oauth-endpoint-fallback"]),
+];
+
+const AUTH_2026: [Run; 5] = [
+    (NEWEST, "2026-07-28", &AUTH),
+    (NEWEST, "2026-07-28", &AUTH_DRAFT),
+    (NEWEST, "2026-07-28", &AUTH_NEWEST),
+    (NEWEST, EXTENSION, &AUTH_PROGRAM),
+    (NEWEST, EXTENSION, &AUTH_EXTENSIONS),
+];
+
+/// Scenario that the first suite contradicts the newest in: it publishes metadata of an issuer at
+/// another location, which the newest suite has fixed and expects clients to refuse
+/// (`auth/metadata-issuer-mismatch`). It runs in the newest suite only.
+const CONTRADICTED: &str = "auth/2025-03-26-oauth-metadata-backcompat";
 
 /// Scenarios with a handshake; the first two are older than the others.
 const HANDSHAKE: [&str; 5] = [
@@ -127,10 +157,6 @@ const AUTH_BEFORE: [&str; 3] = [
     "auth/token-endpoint-auth-none",
 ];
 
-/// Authorization scenarios of 2025-03-26.
-const AUTH_FIRST: [&str; 2] =
-    ["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"];
-
 /// Authorization scenarios of 2026-07-28 in the first suite.
 const AUTH_DRAFT: [&str; 3] =
     ["auth/resource-mismatch", "auth/offline-access-scope", "auth/offline-access-not-supported"];
@@ -169,35 +195,43 @@ const AUTH_EXTENSIONS: [&str; 4] = [
     "auth/enterprise-managed-authorization",
 ];
 
-/// Runs scenarios of a revision. No check may fail or warn; a skipped one is about clients of
-/// another era.
-async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
-    let mut faults = String::new();
-    for scenario in scenarios {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("client-{suite}-{revision}-{scenario}"));
-        // Results of an earlier run must not count.
-        let _ = std::fs::remove_dir_all(&folder);
-        let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
-        command.args(["client", "--scenario", scenario]);
-        if revision != EXTENSION {
-            command.args(["--spec-version", revision]);
+/// Runs scenarios. No check may fail or warn; a skipped one is about clients of another era.
+async fn check(runs: &[Run]) {
+    for &(suite, revision, scenarios) in runs {
+        let mut faults = String::new();
+        for scenario in scenarios {
+            faults += &check_scenario(suite, revision, scenario).await;
         }
-        command.arg("--command").arg(everything_client()).arg("--output-dir").arg(&folder);
-        let outcome = run(&mut command).await;
-        let mut seen = 0;
-        for check in checks_in(&folder) {
-            seen += usize::from(check["status"] == "SUCCESS");
-            if matches!(check["status"].as_str(), Some("FAILURE" | "WARNING")) {
-                writeln!(faults, "{scenario}: {check:#}").unwrap();
-            }
-        }
-        if seen == 0 || outcome.code != Some(0) {
-            writeln!(faults, "{scenario}: {seen} checks succeeded, {outcome:#?}").unwrap();
-        }
-        let _ = std::fs::remove_dir_all(&folder);
+        assert!(faults.is_empty(), "{suite} at {revision}:\n{faults}");
     }
-    assert!(faults.is_empty(), "{suite} at {revision}:\n{faults}");
+}
+
+/// Runs one scenario, and returns what is wrong.
+async fn check_scenario(suite: &str, revision: &str, scenario: &str) -> String {
+    let mut faults = String::new();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("client-{suite}-{revision}-{scenario}"));
+    // Results of an earlier run must not count.
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
+    command.args(["client", "--scenario", scenario]);
+    if revision != EXTENSION {
+        command.args(["--spec-version", revision]);
+    }
+    command.arg("--command").arg(everything_client()).arg("--output-dir").arg(&folder);
+    let outcome = run(&mut command).await;
+    let mut seen = 0;
+    for check in checks_in(&folder) {
+        seen += usize::from(check["status"] == "SUCCESS");
+        if matches!(check["status"].as_str(), Some("FAILURE" | "WARNING")) {
+            writeln!(faults, "{scenario}: {check:#}").unwrap();
+        }
+    }
+    if seen == 0 || outcome.code != Some(0) {
+        writeln!(faults, "{scenario}: {seen} checks succeeded, {outcome:#?}").unwrap();
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    faults
 }
 
 /// Reads all checks that a suite has recorded, in directories by the parts of a scenario's name.

@@ -132,13 +132,16 @@ const APPS = {
   `),
 };
 
+/** An icon whose script must not run. */
+const DRAWING = `data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 4"><script>parent.harmed = 1</script><path d="M0 0h4v4H0z"/></svg>')}`;
+
 const schema = { type: "object" };
 const ui = (name, more = {}) => ({ ui: { resourceUri: `ui://attack/${name}`, ...more } });
 const TOOLS = [
   ...Object.keys(APPS).map((name) => ({ name, inputSchema: schema, _meta: ui(name) })),
   { name: "report", inputSchema: schema, annotations: { readOnlyHint: true }, _meta: { ui: { visibility: ["app"] } } },
-  { name: "change", inputSchema: schema },
-  { name: "secret", inputSchema: schema, _meta: { ui: { visibility: ["model"] } } },
+  { name: "change", inputSchema: schema, icons: [{ src: `${evil}/icon.png` }, { src: DRAWING, mimeType: "image/svg+xml" }] },
+  { name: "secret", inputSchema: schema, icons: [{ src: `${evil}/icon.svg` }, { src: "javascript:alert(1)" }], _meta: { ui: { visibility: ["model"] } } },
   { name: "shrink", inputSchema: schema },
   { name: "spare", inputSchema: schema },
 ];

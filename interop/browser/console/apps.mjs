@@ -73,6 +73,7 @@ await main(async () => {
     page.complaints.push(`a dialog: ${dialog.message()}`);
     dialog.dismiss();
   });
+  await icons(page);
   const attacks = new Attacks(page, log);
   await escape(page, attacks);
   await forge(page, attacks);
@@ -92,6 +93,19 @@ async function policies(server) {
   assert.ok(!frame.includes("allow-same-origin") && !frame.includes("eval"), frame);
   const console_ = await policy("");
   assert.ok(console_.includes("frame-src 'self'") && !console_.includes("unsafe"), console_);
+}
+
+/** Icons are shown if they are part of the definition; those at other addresses are not fetched. */
+async function icons(page) {
+  await go(page, "tools/attack.change");
+  const icon = page.locator(".detail-head .picked-icon");
+  await icon.waitFor();
+  assert.match(await icon.getAttribute("src"), /^data:image\/svg\+xml,/);
+  await until(page, "the icon to be drawn", () => document.querySelector(".detail-head .picked-icon").naturalWidth > 0);
+  await go(page, "tools/attack.secret");
+  await page.locator(".detail-head .mono, .detail-head h2", { hasText: "attack.secret" }).first().waitFor();
+  assert.equal(await icon.count(), 0);
+  assert.equal(await page.evaluate(() => globalThis.harmed), undefined);
 }
 
 /** Another user makes the attacking server offer one tool less. */

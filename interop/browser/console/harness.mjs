@@ -151,7 +151,7 @@ export async function accessible(page, what) {
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** A stateless request outside the console. */
-export async function post(server, method, params, { token, name } = {}) {
+export async function post(server, method, params, { token, name, capabilities = {} } = {}) {
   const headers = {
     "Content-Type": "application/json",
     Accept: "application/json, text/event-stream",
@@ -162,7 +162,7 @@ export async function post(server, method, params, { token, name } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientCapabilities": capabilities,
   };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } });
   const answered = fetch(server.mcp, { method: "POST", headers, body }).then((response) => response.json());

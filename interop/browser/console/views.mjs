@@ -27,6 +27,7 @@ await main(async () => {
   const browser = await browse();
   for (const theme of ["light", "dark"]) await tour(await open(browser, server, { colorScheme: theme }), server, theme);
   await phone(await open(browser, server, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }));
+  await identity(browser, server);
   await load(browser, server);
 });
 
@@ -106,8 +107,21 @@ async function sessions(page, server) {
   await page.getByLabel(/Night train/).check();
   await page.locator(`.row[aria-selected="true"]`, { hasText: "book_trip" }).waitFor();
   await keyboard(page);
+  await task(page, server);
   await go(page, `sessions/${sessionId}`);
   await page.getByLabel(/Night train/).check();
+}
+
+/** A task is a session: it is listed, and answered in the page. */
+async function task(page, server) {
+  const capabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
+  const call = { name: "countdown", arguments: { from: 1 } };
+  const { taskId } = await post(server, "tools/call", call, { name: "countdown", capabilities });
+  await go(page, `sessions/${taskId}`);
+  await page.locator(`.row[aria-selected="true"]`, { hasText: "countdown" }).waitFor();
+  await page.locator(".ask", { hasText: "Launch?" }).waitFor();
+  await post(server, "tasks/cancel", { taskId }, { name: taskId, capabilities });
+  await page.locator(".tomb").waitFor();
 }
 
 /** The list is navigated and opened with the keyboard. */
@@ -241,6 +255,31 @@ async function phone(page) {
   await shoot(page, "phone-session");
   const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   assert.equal(isWide, false, "nothing sticks out at the side");
+}
+
+/** The server's own icon and website are shown, unless they lead elsewhere than they say. */
+async function identity(browser, server) {
+  const icon = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
+  for (const [src, websiteUrl, isShown] of [
+    [icon, "https://example.org/docs", true],
+    ["https://example.org/icon.png", "javascript:alert(1)", false],
+  ]) {
+    const described = `$1${JSON.stringify({ icons: [{ src }], websiteUrl }).slice(1, -1)},`;
+    const before = (page) =>
+      page.route(server.mcp, async (route) => {
+        // Others are streams, which do not end.
+        if (!/"(server\/discover|initialize)"/.test(route.request().postData() ?? "")) return route.continue();
+        const response = await route.fetch();
+        await route.fulfill({ response, body: (await response.text()).replace(/(serverInfo"\s*:\s*\{)/i, described) });
+      });
+    const page = await open(browser, server, { query: "?transport=http", before });
+    const status = page.locator(".status");
+    assert.equal(await status.locator("img").count(), isShown ? 1 : 0);
+    assert.deepEqual(await status.locator("a").evaluateAll((links) => links.map((link) => link.href)), isShown ? [websiteUrl] : []);
+    if (isShown) assert.equal(await status.locator("img").getAttribute("src"), src);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  }
 }
 
 /** Bytes transferred until the first view is shown. */
