@@ -177,3 +177,34 @@ async fn a_call_is_approved_on_the_command_line() {
         assert_eq!(calls.lines().count(), 1, "sent once, when it was approved");
     }
 }
+
+/// A tool that changed while no gateway ran is not called before somebody has seen the difference.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_tool_is_approved_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("journal.db").display());
+    let mut upstream = earlier_upstream(folder.path());
+    for about in ["Before", "After"] {
+        upstream["env"]["ABOUT"] = about.into();
+        let file = servers(folder.path(), &upstream).display().to_string();
+        let server = Server::start(&["--gateway", &file, "--store", &store]);
+        let mut client = server.client().await;
+        if about == "Before" {
+            assert_eq!(client.tools().await, ["up.greet"]);
+            continue;
+        }
+        let refused = client.call("up.greet", json!({})).await;
+        assert_eq!(refused["error"]["data"]["name"], "QUARANTINED", "{refused}");
+        assert!(!folder.path().join("calls").exists());
+        let approve = ["pins", "approve", "up.greet", "--url", server.url()];
+        let mut command = Command::new(PROGRAM);
+        let approved = tokio::task::block_in_place(|| output(command.args(approve)));
+        let said = String::from_utf8(approved.stdout).unwrap();
+        let (shown, done) =
+            (said.find("\"description\": \"After\""), said.find("approved up.greet"));
+        assert!(shown.is_some() && shown < done, "{said}");
+        let called = client.call("up.greet", json!({})).await;
+        assert_ne!(called["error"]["data"]["name"], "QUARANTINED", "{called}");
+        assert!(folder.path().join("calls").exists());
+    }
+}
