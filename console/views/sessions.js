@@ -4,7 +4,7 @@
 import { eachFrame, fill, h, icon } from "../lib/dom.js";
 import { ago, plural, short } from "../lib/format.js";
 import { ICONS } from "../lib/icons.js";
-import { empty, head, search, segments, toast } from "../lib/parts.js";
+import { button, empty, head, search, segments, toast } from "../lib/parts.js";
 import { phaseOf, wordFor } from "../lib/sessions.js";
 import { VirtualList } from "../lib/virtual.js";
 import { sessionDetail } from "./session.js";
@@ -52,13 +52,17 @@ export function sessionsView(app) {
     none.hidden = items.length > 0;
     fill(none, sessions.isLoading ? "Loading…" : "No sessions.");
   });
+  const openFile = async () => {
+    split.classList.add("opened");
+    fill(detail, (await import("./history.js")).filePanel());
+  };
   /** @param {string[]} path */
   const open = ([id]) => {
     opened?.dispose();
     opened = null;
     split.classList.toggle("opened", id !== undefined);
     list.choose(id ?? null);
-    if (id === undefined) return fill(detail, empty("Select a session", "Or start one. Its questions appear here."));
+    if (id === undefined) return fill(detail, empty("Select a session", "Or start one. Its questions appear here.", button("Open a recording", openFile)));
     opened = sessionDetail(app, id);
     fill(detail, opened.element);
   };

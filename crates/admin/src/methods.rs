@@ -187,7 +187,7 @@ fn export(admin: &Admin, context: &Context) -> Outcome {
     let Some(write) = admin.inner.cassette.get() else {
         return Err(RpcError::method_not_found("admin/cassette"));
     };
-    let (exchanges, _) = admin.inner.recorder.after(0, MAX_EXCHANGES);
+    let exchanges = admin.inner.recorder.with_whole_results();
     reply(context, json!({"exchanges": exchanges.len(), "cassette": write(&exchanges)}))
 }
 

@@ -1,6 +1,6 @@
 //! Recorder of recent exchanges and metrics, active while there are watches.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,6 +32,9 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct State {
     exchanges: VecDeque<Arc<Exchange>>,
+    /// Whole results of exchanges whose results were truncated, by number, as far as there is room.
+    whole: VecDeque<(u64, Arc<str>)>,
+    whole_bytes: usize,
     last: u64,
     counter: SecondCounter,
     seconds_kept: VecDeque<SecondMetrics>,
@@ -104,6 +107,7 @@ impl Recorder {
             return;
         }
         let exchange = Exchange::new(observed);
+        let whole = whole_result(observed);
         let bytes = (exchange.request_bytes, exchange.response_bytes);
         let is_error = exchange.error.is_some() || exchange.failed;
         let mut state = self.state();
@@ -114,6 +118,11 @@ impl Recorder {
             state.exchanges.pop_front();
         }
         state.exchanges.push_back(Arc::new(Exchange { number, ..exchange }));
+        if let Some(whole) = whole {
+            state.whole_bytes += whole.len();
+            state.whole.push_back((number, whole));
+        }
+        state.forget_whole();
         drop(state);
         self.latest.send_replace(number);
     }
@@ -130,6 +139,19 @@ impl Recorder {
         let encode =
             |exchange: &Arc<Exchange>| serde_json::to_value(&**exchange).unwrap_or_default();
         (newer.iter().map(encode).collect(), last)
+    }
+
+    /// All exchanges, oldest first, with whole results as far as they are kept.
+    pub(crate) fn with_whole_results(&self) -> Vec<Value> {
+        let whole: HashMap<u64, Arc<str>> = self.state().whole.iter().cloned().collect();
+        let (mut exchanges, _) = self.after(0, MAX_EXCHANGES);
+        for exchange in &mut exchanges {
+            let number = exchange["number"].as_u64().unwrap_or_default();
+            if let Some(whole) = whole.get(&number) {
+                exchange["result"] = whole.as_ref().into();
+            }
+        }
+        exchanges
     }
 
     /// Recorded seconds, oldest first.
@@ -173,6 +195,20 @@ impl Recorder {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+impl State {
+    /// Forgets the oldest whole results: those beyond the limit, and those of exchanges that are forgotten.
+    fn forget_whole(&mut self) {
+        let oldest = self.exchanges.front().map_or(0, |exchange| exchange.number);
+        while let Some((number, whole)) = self.whole.front() {
+            if self.whole_bytes <= MAX_WHOLE_BYTES && *number >= oldest {
+                return;
+            }
+            self.whole_bytes -= whole.len();
+            self.whole.pop_front();
+        }
     }
 }
 
@@ -225,6 +261,23 @@ impl Drop for RecordingGuard {
     }
 }
 
+/// The whole result, if it is longer than what an exchange keeps and not too long.
+fn whole_result(observed: &Observed<'_>) -> Option<Arc<str>> {
+    let bytes = observed.outcome.as_ref().ok()?;
+    let limit = match observed.encoding {
+        Encoding::Json => MAX_WHOLE_BYTES / 4,
+        Encoding::Cbor => MAX_CBOR_LENGTH,
+    };
+    if bytes.len() <= MAX_RESULT_LENGTH / 2 || bytes.len() > limit {
+        return None;
+    }
+    let text: Arc<str> = match observed.encoding {
+        Encoding::Json => std::str::from_utf8(bytes).ok()?.into(),
+        Encoding::Cbor => Raw::Cbor(bytes).decode::<Value>().ok()?.to_string().into(),
+    };
+    (text.len() > MAX_RESULT_LENGTH).then_some(text)
+}
+
 fn truncated(encoding: Encoding, bytes: &[u8]) -> String {
     match encoding {
         Encoding::Json => {
@@ -244,6 +297,10 @@ fn truncated(encoding: Encoding, bytes: &[u8]) -> String {
 pub(crate) const MAX_EXCHANGES: usize = 500;
 
 const MAX_RESULT_LENGTH: usize = 4096;
+
+/// Limit on the whole results that are kept, in bytes together.
+const MAX_WHOLE_BYTES: usize = 4 * 1024 * 1024;
+
 const MAX_CBOR_LENGTH: usize = 64 * 1024;
 const MAX_NAME_LENGTH: usize = 128;
 

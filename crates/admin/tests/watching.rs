@@ -253,3 +253,24 @@ async fn watches_are_bounded() {
     };
     within("the watches of the closed connection to end", admitted).await;
 }
+
+/// The console exports results that it shows truncated whole.
+#[tokio::test]
+async fn long_results_are_exported_whole() {
+    let flows = Interaction::builder().flows(OfferedFlow::new("greet", greet)).build();
+    let admin = Admin::new(|_| true).sessions_of(&flows);
+    admin.cassettes(|exchanges| serde_json::to_string(exchanges).unwrap());
+    let long = Tool::builder("long").quick(|_: &Context, _: Nothing| "x".repeat(50_000)).unwrap();
+    let server = Server::builder("watched", "1.0.0").tools([long]);
+    let server = admin.add_to(flows.add_to(server)).build().unwrap();
+    for encoding in [Encoding::Json, Encoding::Cbor] {
+        let mut peer = connect(&server, "keeper", encoding).await;
+        peer.call("admin/watch", json!({"topics": ["traffic"]})).await;
+        peer.call("tools/call", json!({"name": "long", "arguments": {}})).await;
+        let shown = peer.call("admin/traffic", json!({})).await.to_string();
+        assert!(shown.contains("tools/call") && shown.len() < 40_000, "{} bytes", shown.len());
+        let exported = peer.call("admin/cassette", json!({})).await;
+        let exported = exported["result"]["cassette"].as_str().unwrap().to_owned();
+        assert!(exported.contains(&"x".repeat(50_000)), "{encoding:?}: {} bytes", exported.len());
+    }
+}

@@ -6,7 +6,8 @@ use std::time::Duration;
 use mcp_flow_cassette::{Cassette, HttpRelay, Recorder, ReplayOptions, ReplayServer, Tape};
 use mcp_flow_http_client::{Fetch, HttpOptions};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 async fn post(url: &str, message: &Value) -> (u16, String) {
     let fetch = Fetch::new(&HttpOptions::new(), 1 << 23, Duration::from_secs(20)).unwrap();
@@ -83,8 +84,18 @@ async fn events_of_a_request_are_replayed_to_its_end() {
 
     // Without a session: one player for all.
     let ask = json!({"id": 9, "method": "tools/call", "params": params});
-    let asking = post(&url, &ask);
-    tokio::pin!(asking);
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
+    let asking = async move {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let (text, host) = (ask.to_string(), "host: localhost\r\nconnection: close");
+        let length = text.len();
+        let request =
+            format!("POST /mcp HTTP/1.1\r\n{host}\r\ncontent-length: {length}\r\n\r\n{text}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut body = String::new();
+        stream.read_to_string(&mut body).await.unwrap();
+        body
+    };
     // The question is asked when the request has come; its id is known.
     let answer = json!({"id": "replay-1", "result": {"action": "accept"}});
     let answering = async {
@@ -94,8 +105,8 @@ async fn events_of_a_request_are_replayed_to_its_end() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let (_, body) = tokio::select! {
-        answered = mcp_flow_testkit::wait::within("the response", &mut asking) => answered,
+    let body = tokio::select! {
+        answered = mcp_flow_testkit::wait::within("the response", asking) => answered,
         () = answering => unreachable!(),
     };
     let events: Vec<Value> = body

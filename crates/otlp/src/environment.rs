@@ -184,6 +184,15 @@ impl Reader<'_> {
         let name = pick(self, "TIMEOUT");
         let timeout = self.millis(&name, Duration::from_secs(10));
         let certificate = (self.variable)(&pick(self, "CERTIFICATE")).map(Into::into);
+        for part in ["CLIENT_KEY", "CLIENT_CERTIFICATE"] {
+            let name = pick(self, part);
+            if (self.variable)(&name).is_some() {
+                self.warn(
+                    &name,
+                    "this exporter has no client certificates; authenticate by headers",
+                );
+            }
+        }
         Some(Destination { url, protocol, headers, timeout, is_compressed, certificate })
     }
 
@@ -316,6 +325,8 @@ mod tests {
     #[test]
     fn invalid_values_are_ignored_with_a_warning() {
         for (name, value) in [
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "s3cret.pem"),
+            ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "s3cret.pem"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "nowhere"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "-1"),

@@ -13,6 +13,7 @@ await main(async () => {
   await wrongAnswer(browser, server, page);
   await everyKind(page);
   await cancelled(page);
+  await recordings(page);
   const again = await killed(server, page, store);
   await withoutWebTransport(browser, again);
   await example(browser, again);
@@ -95,6 +96,33 @@ async function cancelled(page) {
   await begin(page, "register");
   await page.getByRole("button", { name: "Cancel session" }).click();
   await page.locator(".tomb", { hasText: /cancelled/ }).waitFor();
+}
+
+/** Recordings are opened and compared without a session on the server. */
+async function recordings(page) {
+  const cassette = (name, ...calls) => {
+    const lines = calls.flatMap(([tool, result], id) => [
+      { at: 10 * id, from: "client", message: { id, method: "tools/call", params: { name: tool } } },
+      { at: 10 * id + 5, from: "server", message: { id, result } },
+    ]);
+    const buffer = Buffer.from([{ cassette: 1 }, ...lines].map((line) => `${JSON.stringify(line)}\n`).join(""));
+    return { name, mimeType: "application/jsonl", buffer };
+  };
+  await go(page, "sessions");
+  await page.getByRole("button", { name: "Open a recording" }).click();
+  const panel = page.getByRole("region", { name: "History from a file" });
+  const opening = panel.getByLabel("Open an exported history or a recording", { exact: true });
+  await opening.setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("my notes") });
+  await panel.getByText("neither an exported history nor a recording").waitFor();
+  await opening.setInputFiles(cassette("a.jsonl", ["one", 1], ["two", 2], ["three", 3]));
+  await panel.getByRole("heading", { name: "3 of 3: tools/call three" }).waitFor();
+  // One step more in the middle is one difference, not all that follow.
+  const comparing = panel.getByLabel("Compare with an exported history or a recording");
+  await comparing.setInputFiles(cassette("b.jsonl", ["one", 1], ["new", 0], ["two", 9], ["three", 3]));
+  await panel.getByRole("row").first().waitFor();
+  assert.deepEqual(await panel.getByRole("row").allInnerTexts(), ["+\t2\ttools/call new\t0", "~\t2\ttools/call two\t2 / 9"]);
+  await comparing.setInputFiles(cassette("c.jsonl", ["one", 1], ["two", 2], ["three", 3]));
+  await panel.getByText("No difference").waitFor();
 }
 
 /** The prompt stays, and the answer goes to the restarted server. */
