@@ -9,7 +9,8 @@
 //! committed one by one and questions with those of the official SDK. `cluster` compares turns on
 //! PostgreSQL and SQLite with rows written to them directly. `gateway` compares calls
 //! through the gateway with direct ones. `guarded` compares a server
-//! with access control, metrics, telemetry or a recording with one without, `webtransport` round trips, bulk and memory
+//! with access control, metrics, telemetry or a recording with one without, `cassette` recorded calls
+//! with plain ones, `webtransport` round trips, bulk and memory
 //! with quinn alone, `cbor` CBOR with JSON, and `tasks` polls of tasks with plain calls. `compile` measures seconds: the build of a crate
 //! with a hundred tools, and of a minimal server from scratch beside the official SDK.
 //!
@@ -18,6 +19,7 @@
 
 mod binary;
 mod call;
+mod cassette;
 mod cbor;
 mod cli;
 mod client;
@@ -62,6 +64,7 @@ enum Command {
     Cluster(cluster::Arguments),
     Gateway(gateway::Arguments),
     Guarded(guarded::Arguments),
+    Cassette(cassette::Arguments),
     Webtransport(webtransport::Arguments),
     Cbor(cbor::Arguments),
     Compile(compile::Arguments),
@@ -110,6 +113,7 @@ fn main() -> anyhow::Result<()> {
         Command::Cluster(arguments) => print(&arguments.run()?),
         Command::Gateway(arguments) => print(&arguments.run()?),
         Command::Guarded(arguments) => print(&arguments.run()?),
+        Command::Cassette(arguments) => print(&arguments.run()?),
         Command::Webtransport(arguments) => print(&arguments.run()?),
         Command::Cbor(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),

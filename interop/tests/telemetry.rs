@@ -174,8 +174,10 @@ async fn a_collector_receives_all_signals_over_http_and_grpc() {
 #[tokio::test]
 async fn a_trace_leads_through_the_gateway() {
     let mut collector = Collector::start().await;
-    let inner = Served::run(&mut collector.serve("http/protobuf", &memory())).await;
     let folder = tempfile::tempdir().unwrap();
+    let recorded = folder.path().join("recorded");
+    let mut inner = collector.serve("http/protobuf", &memory());
+    let inner = Served::run(inner.arg("--record").arg(&recorded)).await;
     let file = folder.path().join("servers.json");
     let servers = json!({"mcpServers": {"inner": {"url": inner.url("mcp")}}});
     std::fs::write(&file, servers.to_string()).unwrap();
@@ -204,6 +206,98 @@ async fn a_trace_leads_through_the_gateway() {
     assert_eq!(path, ["tools/call echo", "handler tools/call", "tools/call inner.echo"]);
     let is_client = |metric: &Value| metric["name"] == "mcp.client.operation.duration";
     collector.find("metrics", is_client).await;
+
+    // The server behind it was given the baggage of the client, too.
+    let file = std::fs::read_dir(&recorded).unwrap().next().unwrap().unwrap().path();
+    let passed = async {
+        loop {
+            let text = std::fs::read_to_string(&file).unwrap();
+            if let Some(call) = text.lines().find(|line| line.contains("\"tools/call\"")) {
+                break serde_json::from_str::<Value>(call).unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let call = timeout(LIMIT, passed).await.expect("the call is recorded");
+    let meta = &call["message"]["params"]["_meta"];
+    assert_eq!((&meta["baggage"], &meta["tracestate"]), (&json!("user=ada"), &json!("rojo=1")));
+
+    // The dashboard and the alerts ask for metrics that there are.
+    let metrics = outer.metrics().await;
+    for text in [
+        include_str!("../../docs/operations/dashboard.json"),
+        include_str!("../../docs/operations/alerts.yaml"),
+    ] {
+        let names = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let mut names = names.filter(|name| name.starts_with("mcp_flow_")).peekable();
+        assert!(names.peek().is_some());
+        for name in names {
+            let name = name.trim_end_matches("_bucket");
+            assert!(metrics.contains(&format!("# TYPE {name} ")), "no {name} in {metrics}");
+        }
+    }
+}
+
+/// The steps of a flow are spans, and so is what a restarted server continues by itself.
+#[tokio::test]
+async fn steps_are_traced_before_and_after_a_crash() {
+    let mut collector = Collector::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = PathBuf::from(format!("sqlite:{}", folder.path().join("journal.db").display()));
+    let served = Served::run(&mut collector.serve("http/protobuf", &store)).await;
+    let client = connect(served.url("mcp")).await;
+    let start = json!({"toolName": "countdown", "initialParams": {"from": 60}});
+    let started: Value = client.request("interaction.start", start).meta(traced()).await.unwrap();
+    let step = collector.span("step tick").await;
+    assert_eq!(step["traceId"], TRACE, "{step:#}");
+    assert_eq!(step["attributes"]["mcp_flow.session.id"], started["sessionId"], "{step:#}");
+    // Dropped: killed in the middle of a step.
+    drop((client, served));
+
+    let _served = Served::run(&mut collector.serve("http/protobuf", &store)).await;
+    let resumed = collector.span("resume countdown").await;
+    assert_eq!(resumed["attributes"]["mcp_flow.session.id"], started["sessionId"], "{resumed:#}");
+    assert_eq!(resumed["links"][0]["traceId"], TRACE, "{resumed:#}");
+    let is_step =
+        |span: &Value| span["name"] == "step tick" && span["parentSpanId"] == resumed["spanId"];
+    collector.find("traces", is_step).await;
+}
+
+/// The sampler, and the caller where it is asked, decide whether the spans of a call are exported.
+#[tokio::test]
+async fn samplers_decide_what_is_exported() {
+    for (sampler, flags, is_sampled) in [
+        ("always_off", "01", false),
+        ("parentbased_always_on", "00", false),
+        ("parentbased_always_off", "01", true),
+        ("traceidratio", "00", true),
+    ] {
+        let mut collector = Collector::start().await;
+        let mut command = collector.serve("http/protobuf", &memory());
+        command.env("OTEL_TRACES_SAMPLER", sampler).env("OTEL_TRACES_SAMPLER_ARG", "1");
+        let served = Served::run(&mut command).await;
+        let client = connect(served.url("mcp")).await;
+        let mut meta = traced();
+        meta.insert("traceparent".to_owned(), json!(format!("00-{TRACE}-{PARENT}-{flags}")));
+        let sum = client.call_tool("calculator.add", json!({"a": 2, "b": 3})).meta(meta);
+        assert_eq!(sum.await.unwrap().text(), "5");
+        client.close().await;
+        // A server that stops exports what is left; another one comes after it.
+        served.stop().await;
+        let mut command = collector.serve("http/protobuf", &memory());
+        let served = Served::run(command.env("OTEL_SERVICE_NAME", "last")).await;
+        let client = connect(served.url("mcp")).await;
+        client.call_tool("calculator.add", json!({"a": 2, "b": 3})).await.unwrap();
+        let is_last =
+            |span: &Value| span["name"] == "tools/call calculator.add" && span["traceId"] != TRACE;
+        collector.find("traces", is_last).await;
+        let mut spans = collector.received.iter().filter(|request| request["signal"] == "traces");
+        let of_call = |request: &Value| {
+            let mut records = request["records"].as_array().into_iter().flatten();
+            records.any(|span| span["traceId"] == TRACE)
+        };
+        assert_eq!(spans.any(of_call), is_sampled, "{sampler} {flags}");
+    }
 }
 
 /// A session that continues after its server was killed is linked to the span that started it.

@@ -159,6 +159,8 @@ async fn a_server_records_its_own_traffic() {
         "127.0.0.1:0",
         "--record",
         recorded.to_str().unwrap(),
+        "--mask",
+        "b",
     ])
     .await;
     for kind in ["mcp", "websocket"] {
@@ -174,6 +176,7 @@ async fn a_server_records_its_own_traffic() {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("\"end\"") && !text.contains("between-us"), "{text}");
     assert_eq!(text.matches("\"name\":\"calculator.add\",\"arguments\"").count(), 2, "{text}");
+    assert_eq!(text.matches("\"b\":\"[masked]\"").count(), 2, "{text}");
     let replay = Program::new(PROGRAM).arguments(["replay".as_ref(), file.as_os_str()]);
     let client = connect(replay).await;
     assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5");
@@ -205,4 +208,69 @@ fn bad_cassettes_are_rejected() {
     let ended = output(Command::new(PROGRAM).arg("record").arg(&file).args(["--", "true"]));
     assert_eq!(ended.status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "my notes");
+}
+
+/// A start that fails leaves an earlier recording as it was, and creates none.
+#[test]
+fn a_failed_start_leaves_a_recording_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, new) = (folder.path().join("a.jsonl"), folder.path().join("b.jsonl"));
+    let recorded = output(Command::new(PROGRAM).arg("record").arg(&file).args(["--", "true"]));
+    assert_eq!(recorded.status.code(), Some(0), "{recorded:?}");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = busy.local_addr().map(|address| (busy, address.to_string())).unwrap();
+    for arguments in [
+        &["--", "no-such-program-here"][..],
+        &["--target", "http://localhost:1/mcp", "--listen", &busy.1],
+        &["--target", "ftp://me:hunter2@host", "--listen", "127.0.0.1:0"],
+    ] {
+        for file in [&file, &new] {
+            let failed = output(Command::new(PROGRAM).arg("record").arg(file).args(arguments));
+            assert_ne!(failed.status.code(), Some(0), "{arguments:?}");
+            let said = String::from_utf8_lossy(&failed.stderr);
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "{arguments:?}");
+        assert!(!new.exists(), "{arguments:?}");
+    }
+}
+
+/// The command line of a server is recorded without secrets, and its exit code is that of the recorder.
+#[test]
+fn a_command_is_recorded_without_secrets_and_its_end_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.jsonl");
+    let record = |script: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.arg("record").arg(&file).args(["--", "sh", "-c", script, "server"]);
+        output(command.args(["--password", "hunter2", "-u", "me:hunter2"])).status.code()
+    };
+    assert_eq!(record("exit 3"), Some(3));
+    assert_eq!(record("kill -9 $$"), Some(128 + 9), "it was killed");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("hunter2") && text.contains("--password [masked]"), "{text}");
+}
+
+/// Nothing is verified in vain, and CI reads why.
+#[test]
+fn a_verification_of_nothing_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, junit) = (folder.path().join("a.jsonl"), folder.path().join("a.xml"));
+    let asked = "{\"from\":\"client\",\"message\":{\"id\":1,\"method\":\"ping\"}}\n";
+    for (lines, program, reason) in [
+        ("", "true", "nothing can be verified"),
+        (asked, "cat", "nothing can be verified"),
+        (asked, "no-such-program-here", "cannot start"),
+    ] {
+        std::fs::write(&file, format!("{{\"cassette\":1}}\n{lines}")).unwrap();
+        let _ = std::fs::remove_file(&junit);
+        let mut command = Command::new(PROGRAM);
+        command.arg("verify").arg(&file).arg("--junit").arg(&junit).args(["--", program]);
+        let ended = output(&mut command);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.code() != Some(0) && said.contains(reason), "{program}: {said}");
+        let written = std::fs::read_to_string(&junit).unwrap();
+        assert!(written.contains("errors=\"1\"") && written.contains(reason), "{written}");
+    }
 }
