@@ -445,8 +445,6 @@ const MAX_BASE64: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use proptest::prelude::*;
 
     use super::mask_secrets;
@@ -480,16 +478,14 @@ mod tests {
         }
     }
 
-    /// Every form, unfinished and repeated, takes time in proportion to its length.
+    /// Every form, unfinished and repeated: what takes a square of the time never ends here.
     #[test]
     fn hostile_texts_are_masked() {
-        let parts =
-            ["a://b:c/", "-u {", "-u \"", "a/b+", "tokens:\\\"1", "\\", "API key", "-----BEGIN "];
-        for part in parts {
+        for part in
+            ["a://b:c/", "-u {", "-u \"", "a/b+", "tokens:\\\"1", "\\", "API key", "-----BEGIN "]
+        {
             let text = part.repeat(200_000 / part.len());
-            let begun = Instant::now();
-            mask(&text);
-            eprintln!("{part}: {:?}", begun.elapsed());
+            assert_eq!(mask(&text).is_empty(), text.is_empty());
         }
     }
 }
