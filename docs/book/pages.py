@@ -54,7 +54,8 @@ def place(file):
         return os.path.relpath(file, DOCS)
     if file.startswith(GUIDE + os.sep):
         return os.path.join("guide", os.path.basename(file))
-    return os.path.basename(file).lower().replace("readme", "introduction")
+    name = os.path.relpath(file, ROOT).lower()
+    return "introduction.md" if name == "readme.md" else name.replace("/readme.md", ".md")
 
 
 def rewrite(part, file, pages):

@@ -76,7 +76,7 @@ fn the_first_ten_minutes_work() {
             "tools/disk.usage.yaml: valid",
             "2 passed",
             "Deployed shop to staging",
-            "\"shop\"",
+            "\"orders\"",
         ],
     );
 }
