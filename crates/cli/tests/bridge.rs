@@ -1,5 +1,6 @@
 //! `mcp-flow bridge`, `ui`, `dev` and `install` of the real program.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -7,6 +8,10 @@ use mcp_flow::client::{Client, HttpOptions, Program, Revision, RevisionPolicy, c
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::wait::{output, within};
 use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Duration, timeout};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -14,12 +19,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that prints its endpoints as JSON, killed when dropped.
-struct Served {
+pub(crate) struct Served {
     process: tokio::process::Child,
-    endpoints: Value,
+    pub(crate) endpoints: Value,
 }
 
-async fn serve(arguments: &[&str]) -> Served {
+pub(crate) async fn serve(arguments: &[&str]) -> Served {
     serve_by(tokio::process::Command::new(PROGRAM).args(arguments)).await
 }
 
@@ -49,8 +54,9 @@ async fn add(client: &Client, a: i32, b: i32) -> String {
 #[tokio::test]
 async fn a_remote_server_is_bridged_to_stdio() {
     let up = ["serve", "--json", "--store", "memory:", "--no-webtransport", "--listen"];
-    let mut server = serve(&[&up[..], &["127.0.0.1:0"]].concat()).await;
-    let url = server.endpoints["mcp"].as_str().unwrap().to_owned();
+    let front = Front::start().await;
+    let mut server = front.serve(&up).await;
+    let url = format!("http://{}/mcp", front.address);
     let mut clients = Vec::new();
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let client = connect_by_pipe(&["bridge", &url], RevisionPolicy::Only(revision)).await;
@@ -64,7 +70,6 @@ async fn a_remote_server_is_bridged_to_stdio() {
     server.process.kill().await.unwrap();
     // Calls wait for the server. One that was sent in the moment in which it died may have been
     // processed, which only the caller can decide about.
-    let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let calls = clients.iter().map(|client| async {
         loop {
             let call = client.call_tool("calculator.add", json!({"a": 3, "b": 4})).into_future();
@@ -76,21 +81,52 @@ async fn a_remote_server_is_bridged_to_stdio() {
             }
         }
     });
-    let restart = serve_again(&up, &address);
-    let (answers, _server) = tokio::join!(futures_util::future::join_all(calls), restart);
+    let calls = within("all calls", futures_util::future::join_all(calls));
+    let (answers, _server) = tokio::join!(calls, front.serve(&up));
     assert_eq!(answers, ["7", "7"]);
     for client in clients {
         client.close().await;
     }
 }
 
-/// Starts a server on a port that was in use a moment ago.
-async fn serve_again(arguments: &[&str], address: &str) -> Served {
-    // The kernel may need a moment to release the port.
-    while std::net::TcpListener::bind(address).is_err() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+/// An address that outlives the server behind it, as that of a load balancer.
+struct Front {
+    address: SocketAddr,
+    server: watch::Sender<Option<SocketAddr>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Front {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (server, behind) = watch::channel(None);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut incoming, _)) = listener.accept().await {
+                let server: Option<SocketAddr> = *behind.borrow();
+                connections.spawn(async move {
+                    if let Some(server) = server
+                        && let Ok(mut outgoing) = TcpStream::connect(server).await
+                    {
+                        // Either side may close first.
+                        let _ = copy_bidirectional(&mut incoming, &mut outgoing).await;
+                    }
+                });
+            }
+        });
+        Self { address, server, _tasks: tasks }
     }
-    serve(&[arguments, &[address]].concat()).await
+
+    /// Starts a server behind the address.
+    async fn serve(&self, arguments: &[&str]) -> Served {
+        let server = serve(&[arguments, &["127.0.0.1:0"]].concat()).await;
+        let address = server.endpoints["http"].as_str().unwrap();
+        let address = address.trim_start_matches("http://").trim_end_matches('/');
+        self.server.send_replace(Some(address.parse().unwrap()));
+        server
+    }
 }
 
 /// A stdio server over every HTTP transport.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::FuturesUnordered;
 use mcp_flow_client::ServerInfo;
 use mcp_flow_engine::{Definition, Engine};
 use mcp_flow_proto::model::CacheHint;
@@ -14,6 +16,7 @@ use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{CatalogSource, Context, Server, ServerBuilder, Tool, Unlisted, WeakServer};
 use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use crate::definitions::Definitions;
 use crate::error;
@@ -173,7 +176,7 @@ impl Gateway {
     pub async fn first_server(&self) -> Option<Arc<ServerInfo>> {
         let first = self.inner.upstreams.lock().first().cloned()?;
         if let Some(listed) = first.pending(first.settings.connect_timeout) {
-            listed.await;
+            let _ = listed.await;
         }
         first.server()
     }
@@ -409,14 +412,29 @@ impl CatalogSource for Source {
             Some(upstream) => {
                 upstream.pending(upstream.settings.connect_timeout).into_iter().collect()
             }
-            // One that hangs delays nobody for long. What it lists later is announced.
-            None => upstreams.iter().filter_map(|upstream| upstream.pending(LIST_TIME)).collect(),
+            None => {
+                let is_any_listed = upstreams.iter().any(|upstream| upstream.is_listed());
+                let limit = if is_any_listed { LIST_TIME } else { FIRST_LIST_TIME };
+                upstreams.iter().filter_map(|upstream| upstream.pending(limit)).collect()
+            }
         };
         if pending.is_empty() && !is_changed {
             return None;
         }
         Some(Box::pin(async move {
-            join_all(pending).await;
+            let mut pending: FuturesUnordered<_> = pending.into_iter().collect();
+            let mut until = None;
+            loop {
+                let next = match until {
+                    None => pending.next().await,
+                    // One that hangs delays nobody for long. What it lists later is announced.
+                    Some(until) => timeout_at(until, pending.next()).await.ok().flatten(),
+                };
+                let Some(upstream) = next else { return };
+                if until.is_none() && upstream.is_listed() {
+                    until = Some(Instant::now() + LIST_TIME);
+                }
+            }
         }))
     }
 
@@ -456,5 +474,8 @@ impl CatalogSource for Source {
     }
 }
 
-/// Time that lists, and calls by names without prefix, wait for an upstream after it was started.
+/// Time that lists, and calls by names without prefix, wait for an upstream when others are there.
 const LIST_TIME: Duration = Duration::from_secs(3);
+
+/// Time that they wait for the first one.
+const FIRST_LIST_TIME: Duration = Duration::from_secs(10);

@@ -14,6 +14,7 @@ pub(crate) struct Caller {
     /// Its connection; `None` for stateless callers, and for those that are gone.
     session: Option<(usize, Client)>,
     pub(crate) may_be_asked: bool,
+    has_roots: bool,
     /// Log messages that it wants.
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -26,6 +27,7 @@ impl Caller {
             principal: context.principal().name().to_owned(),
             session: has_session.then(|| (context.connection_number(), context.client())),
             may_be_asked: AskCapabilities::of(context).any(),
+            has_roots: AskCapabilities::of(context).roots(),
             log_level: context.log_level(),
         }
     }
@@ -38,7 +40,12 @@ impl Caller {
     /// A caller whose request has ended, before its call did.
     pub(crate) fn absent(principal: &str) -> Self {
         let principal = principal.to_owned();
-        Self { principal, session: None, may_be_asked: true, log_level: None }
+        Self { principal, session: None, may_be_asked: true, has_roots: false, log_level: None }
+    }
+
+    /// The connection of the caller, if connections to the upstream are for it alone and it has roots.
+    pub(crate) fn roots(&self, key: &PoolKey) -> Option<Client> {
+        self.ends_with(key).filter(|_| self.has_roots).map(Client::outside_the_call)
     }
 
     /// The connection of the caller, if connections to the upstream end with it.

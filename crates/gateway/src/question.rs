@@ -1,6 +1,7 @@
 //! Questions of upstreams to callers: elicitation, sampling and roots, in every revision.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::Host;
@@ -23,11 +24,28 @@ use crate::asked::AskedQuestion;
 use crate::error::NOT_ANSWERED;
 use crate::url_questions::UrlQuestions;
 
-/// Host of a connection to an upstream. It declares all capabilities, because callers differ; a
-/// question that belongs to no call is not answered.
-pub(crate) struct NobodyAsked;
+/// Host of a connection to an upstream. It declares all capabilities, because callers differ; of the
+/// questions that belong to no call, only that for roots is answered.
+pub(crate) struct ConnectionHost {
+    /// The only caller of the connection, if it has roots.
+    pub(crate) owner: Option<mcp_flow_server::context::Client>,
+}
 
-impl Host for NobodyAsked {
+impl ConnectionHost {
+    /// The roots of the caller, or none: many servers ask for them as soon as they are connected.
+    async fn roots(&self) -> Value {
+        let none = || json!({"roots": []});
+        let Some(owner) = &self.owner else { return none() };
+        let params = json!({});
+        let asked = owner.request_within::<Value>(ROOTS_TIME, method::ROOTS_LIST, &params);
+        asked.await.map_or_else(|_| none(), |roots| without_meta(&roots))
+    }
+}
+
+/// Time for a client to list its roots.
+const ROOTS_TIME: Duration = Duration::from_secs(10);
+
+impl Host for ConnectionHost {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities {
             sampling: Some(SamplingCapability { tools: true, context: false }),
@@ -44,15 +62,13 @@ impl Host for NobodyAsked {
         method: &'a str,
         _: &'a Value,
     ) -> Option<BoxFuture<'a, Result<Value, RpcError>>> {
-        let answer = match method {
-            // Asked for by many servers as soon as they are connected.
-            method::ROOTS_LIST => Ok(json!({"roots": []})),
-            _ => {
-                let why = "It is not known which caller the question is for.";
-                Err(RpcError::new(NOT_ANSWERED).details(why))
+        Some(Box::pin(async move {
+            if method == method::ROOTS_LIST {
+                return Ok(self.roots().await);
             }
-        };
-        Some(Box::pin(std::future::ready(answer)))
+            let why = "It is not known which caller the question is for.";
+            Err(RpcError::new(NOT_ANSWERED).details(why))
+        }))
     }
 }
 
@@ -195,6 +211,11 @@ impl AskCapabilities {
         }
     }
 
+    /// Returns whether the roots can be asked for.
+    pub(crate) fn roots(self) -> bool {
+        self.roots
+    }
+
     /// Returns whether anything can be asked.
     pub(crate) fn any(self) -> bool {
         self.form || self.url || self.sampling || self.roots
@@ -264,6 +285,12 @@ pub(crate) fn question_for(
             let Some(message) = text("message") else {
                 return Err(RpcError::invalid_params("message must be a string"));
             };
+            // The client knows every form, the deprecated ones as well.
+            if revision >= Revision::V2025_11_25 {
+                let mut form = without_meta(params);
+                form["mode"] = "form".into();
+                return Ok(form);
+            }
             let schema = FormSchema::from_schema(&params["requestedSchema"]).ok();
             let form = schema.and_then(|schema| ElicitForm { message, schema }.wire(revision).ok());
             form.unwrap_or_else(|| without_meta(params))

@@ -25,7 +25,7 @@ use crate::metrics::{UpstreamCalls, UpstreamFailure, UpstreamMetrics};
 use crate::naming;
 use crate::pins::Pins;
 use crate::pool::{AbortOnDrop, Instance, Lease, Pool};
-use crate::question::NobodyAsked;
+use crate::question::ConnectionHost;
 use crate::resources::SeenLinks;
 use crate::settings::{Isolation, UpstreamSettings};
 use crate::url_questions::{COMPLETE, UrlQuestions};
@@ -155,6 +155,11 @@ impl Upstream {
         self.definitions.read().clone()
     }
 
+    /// Returns whether anything is known that it lists.
+    pub(crate) fn is_listed(&self) -> bool {
+        *self.definitions() != Definitions::default()
+    }
+
     /// The server as it introduced itself last; `None` before the first connection.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
         self.server.read().clone()
@@ -172,16 +177,17 @@ impl Upstream {
     pub(crate) fn pending(
         self: &Arc<Self>,
         limit: Duration,
-    ) -> Option<impl Future<Output = ()> + Send + 'static> {
+    ) -> Option<impl Future<Output = Arc<Self>> + Send + 'static> {
         self.begin();
         let limit = limit.min(self.settings.connect_timeout);
         let until = *self.begun.get_or_init(tokio::time::Instant::now) + limit;
         if *self.was_tried.borrow() || tokio::time::Instant::now() >= until {
             return None;
         }
-        let mut tried = self.was_tried.subscribe();
+        let (upstream, mut tried) = (self.clone(), self.was_tried.subscribe());
         Some(async move {
             let _ = tokio::time::timeout_at(until, tried.wait_for(|tried| *tried)).await;
+            upstream
         })
     }
 
@@ -204,9 +210,9 @@ impl Upstream {
         let key = PoolKey::of(caller, self.settings.isolation);
         let (pool, is_new) = self.pool(key.clone());
         if is_new && let Some(client) = caller.ends_with(&key) {
-            self.close_after(client.clone(), key);
+            self.close_after(client.clone(), key.clone());
         }
-        let lease = self.lease_from(&pool, caller.may_be_asked, false).await?;
+        let lease = self.lease_from(&pool, Some((caller, &key))).await?;
         if lease.note_read(None) && self.settings.isolation == Isolation::Shared {
             // The program may have changed since it was connected last.
             self.changed.notify_one();
@@ -261,25 +267,29 @@ impl Upstream {
     /// Leases a connection for the gateway itself.
     pub(crate) async fn own_lease(self: &Arc<Self>) -> Result<Lease, RpcError> {
         let (pool, _) = self.pool(PoolKey::Shared);
-        self.lease_from(&pool, false, true).await
+        self.lease_from(&pool, None).await
     }
 
+    /// Leases a connection for a caller, or for the gateway itself.
     async fn lease_from(
         self: &Arc<Self>,
         pool: &Arc<Pool>,
-        may_be_asked: bool,
-        is_own: bool,
+        caller: Option<(&Caller, &PoolKey)>,
     ) -> Result<Lease, RpcError> {
-        let lists_changes = is_own || self.settings.isolation == Isolation::Shared;
-        let create = || self.create_instance(lists_changes);
+        let lists_changes = caller.is_none() || self.settings.isolation == Isolation::Shared;
+        let may_be_asked = caller.is_some_and(|(caller, _)| caller.may_be_asked);
+        let create = || {
+            let owner = caller.and_then(|(caller, key)| caller.roots(key));
+            self.create_instance(lists_changes, ConnectionHost { owner })
+        };
         pool.lease(&self.settings, &self.breaker, may_be_asked, create).await
     }
 
     /// Prepares a connection.
-    fn create_instance(self: &Arc<Self>, lists_changes: bool) -> Instance {
+    fn create_instance(self: &Arc<Self>, lists_changes: bool, host: ConnectionHost) -> Instance {
         let settings = &self.settings;
         let client = Client::builder()
-            .host(NobodyAsked)
+            .host(host)
             .with(|options| {
                 options.revision = settings.revision;
                 options.connect_timeout = settings.connect_timeout;

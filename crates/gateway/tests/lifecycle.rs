@@ -7,6 +7,7 @@ use mcp_flow_gateway::{Gateway, Isolation, UpstreamSettings};
 use mcp_flow_stdio::client::in_process;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_scenarios::client::Scripted;
 use serde_json::json;
 
 use crate::failures::{lists, script};
@@ -142,6 +143,30 @@ async fn unanswered_questions_do_not_hold_up_others() {
     let error = error.server().unwrap();
     assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
     assert!(error.data["retryAfterMs"].is_u64(), "{error}");
+    setup.gateway.close().await;
+}
+
+/// The roots of a caller that has a connection to itself reach an upstream that asks outside of a call.
+#[tokio::test]
+async fn roots_of_the_only_caller_are_listed() {
+    let ask = r#"printf '{"jsonrpc":"2.0","id":"r","method":"roots/list"}\n'"#;
+    let take =
+        r#"*'"id":"r"'*) roots=$(printf '%s' "$line" | sed 's/.*"uri":"\([^"]*\)".*/\1/');;"#;
+    let call = r#"call=$(id "$line")
+      while test -z "$roots"; do read -r line; case "$line" in TAKE esac; done
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$call" "$roots""#;
+    let asks = lists(&json!([{"name": "roots"}]), call);
+    let asks = asks.replace(
+        "*tools/call*)",
+        "TAKE\n    *notifications/initialized*) ASK;;\n    *tools/call*)",
+    );
+    let asks = asks.replace("TAKE", take).replace("ASK", ask);
+    let mut settings = script("up", &asks);
+    settings.isolation = Isolation::Session;
+    let setup = Setup::new(vec![settings]);
+    let client = setup.client_with(ERAS[0], Scripted::default()).await;
+    let called = client.call_tool("up.roots", json!({})).into_future();
+    assert_eq!(within("the call", called).await.unwrap().text(), "file:///work");
     setup.gateway.close().await;
 }
 

@@ -65,13 +65,13 @@ async fn live_calls_are_lost_with_their_process_only() {
     // The second process has looked at the session when it has ended one of its own.
     two.ask("tools/call", json!({"name": "up.greet", "arguments": {}}));
     let other = two.find(|message| message["method"] == "elicitation/create").await;
-    two.send(&json!({"jsonrpc": "2.0", "id": other["id"], "result":
+    two.send(json!({"jsonrpc": "2.0", "id": other["id"], "result":
         {"action": "accept", "content": {"name": "Bob"}}}));
     let greeted = two.find(|message| message["result"]["content"].is_array()).await;
     assert_eq!(greeted["result"]["content"][0]["text"], "Hello, Bob!", "{greeted}");
     assert_eq!(sessions_in(&mut two, "waiting_user").await, 1);
 
-    one.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result":
+    one.send(json!({"jsonrpc": "2.0", "id": question["id"], "result":
         {"action": "accept", "content": {"name": "Ada"}}}));
     let greeted = one.find(|message| message["result"]["content"].is_array()).await;
     assert_eq!(greeted["result"]["content"][0]["text"], "Hello, Ada!", "{greeted}");
