@@ -93,7 +93,8 @@ async fn crates_are_packed_for_several_systems() {
 #[tokio::test]
 async fn new_projects_are_packed() {
     let folder = tempfile::tempdir().unwrap();
-    let own = strip_program(folder.path());
+    write(folder.path(), "program", "\x7fELF, not really");
+    let own = folder.path().join("program");
     for template in ["rust", "tools"] {
         let mut new = Command::new(program());
         succeed(new.args(["new", template, "--template", template]).current_dir(&folder)).await;

@@ -56,9 +56,8 @@ impl Invocation {
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.spawn()?;
+        let (mut child, mark) = ProcessMark::spawn(&mut command)?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let mark = group.and_then(ProcessMark::set);
         if let (Some(bytes), Some(mut stdin)) = (self.stdin, child.stdin.take()) {
             tokio::spawn(async move {
                 // A program need not read its input.
