@@ -11,7 +11,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use mcp_flow_client::transport::{ContentStream, TransportError};
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::model::{Content, Meta, ResourceLink};
+use mcp_flow_proto::model::{Content, Meta, ResourceBody, ResourceLink};
 use mcp_flow_server::{Bulk, Context};
 use serde_json::json;
 use url::Url;
@@ -65,6 +65,36 @@ impl Download {
             None => bulk,
         }
     }
+}
+
+/// Takes a large item out of a result that exceeds the limit of a message, to be downloaded instead.
+pub(crate) fn take_large(content: &mut Content, limit: usize) -> Option<Bulk> {
+    let (name, bytes, mime_type) = match content {
+        Content::Text { text, .. } if text.len() > limit => {
+            ("text", std::mem::take(text).into_bytes(), Some("text/plain"))
+        }
+        Content::Image { data, mime_type, .. } if data.0.len() > limit => {
+            ("image", std::mem::take(&mut data.0), Some(&**mime_type))
+        }
+        Content::Audio { data, mime_type, .. } if data.0.len() > limit => {
+            ("audio", std::mem::take(&mut data.0), Some(&**mime_type))
+        }
+        Content::Resource { resource, .. } if resource.body.len() > limit => {
+            let bytes = match &mut resource.body {
+                ResourceBody::Text(text) => std::mem::take(text).into_bytes(),
+                ResourceBody::Blob(blob) => std::mem::take(&mut blob.0),
+                ResourceBody::Stream(_) => return None,
+            };
+            let name = resource.uri.rsplit('/').next().unwrap_or_default();
+            (name, bytes, resource.mime_type.as_deref())
+        }
+        _ => return None,
+    };
+    let bulk = Bulk::bytes(name, bytes);
+    Some(match mime_type {
+        Some(mime_type) => bulk.with_mime_type(mime_type),
+        None => bulk,
+    })
 }
 
 type Pieces = BoxStream<'static, Result<Bytes, TransportError>>;

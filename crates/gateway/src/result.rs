@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::definitions::strip_protocol_members;
-use crate::download::Download;
+use crate::download::{Download, take_large};
 use crate::error;
 use crate::upstream::Upstream;
 
@@ -59,12 +59,19 @@ pub(crate) async fn reply_tool(
 ) -> Outcome {
     let outcome: CallOutcome = decode(upstream.name(), result.as_raw())?;
     let mut content: Vec<_> = outcome.content.unwrap_or_default().into_iter().map(known).collect();
+    let limits = context.limits();
+    let is_too_large = result.as_raw().bytes().len() > limits.result_bytes;
     for item in &mut content {
-        let Some(download) = Download::in_content(upstream, item) else {
-            upstream.links.note(item);
-            continue;
+        let bulk = match Download::in_content(upstream, item) {
+            Some(download) => download.into_bulk(upstream, context),
+            None => {
+                upstream.links.note(item);
+                let large = is_too_large.then(|| take_large(item, limits.inline_bytes));
+                let Some(bulk) = large.flatten() else { continue };
+                bulk
+            }
         };
-        *item = match context.deliver(download.into_bulk(upstream, context)).await {
+        *item = match context.deliver(bulk).await {
             Ok(delivered) => delivered,
             Err(error) => return context.reply_output(&ToolOutput::failure(error.to_string())),
         };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use mcp_flow_client::model::Content;
 use mcp_flow_client::{Client, ContentBlock, Revision, RevisionPolicy};
-use mcp_flow_gateway::UpstreamSettings;
+use mcp_flow_gateway::{Gateway, UpstreamSettings};
 use mcp_flow_http_client::HttpOptions;
-use mcp_flow_server::{Bulk, Context, Resource, Server, Tool};
+use mcp_flow_server::{Bulk, Context, Limits, Resource, Server, Tool};
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
@@ -127,5 +127,28 @@ async fn large_content_arrives_in_messages_where_there_are_no_downloads() {
         assert!(cut.is_error && cut.text().contains("cannot be read"), "{}", cut.text());
         assert_eq!(client.read_text("x:/large").await.unwrap().len(), SIZE);
         setup.gateway.close().await;
+    }
+}
+
+/// A result of another maker's server that exceeds the limit of the gateway is downloaded.
+#[tokio::test]
+async fn results_above_the_limit_become_downloads() {
+    for (client_revision, server) in pairs() {
+        let text = Tool::builder("text").quick(|_: &Context, _: Value| content());
+        let upstream = Fixture::with(|builder| builder.tools(text.unwrap())).server;
+        let gateway = Gateway::new(vec![crate::support::upstream("up", &upstream, server)]);
+        let gateway = gateway.unwrap();
+        let limits = Limits { result_bytes: SIZE / 2, ..Limits::default() };
+        let builder = Server::builder("gateway", "1.0.0").limits(limits);
+        let server = gateway.add_to(builder).build().unwrap();
+        gateway.attach(&server);
+        let builder = Client::builder();
+        let builder =
+            builder.with(|options| options.revision = RevisionPolicy::Only(client_revision));
+        let client = builder.connect(connector(serve(&server).await)).await.unwrap();
+        let link = link(&client, "up.text").await;
+        assert_eq!(download(&client, &link).await.unwrap().len(), SIZE);
+        client.close().await;
+        gateway.close().await;
     }
 }
