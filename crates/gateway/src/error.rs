@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_client::{Error, sanitize};
-use mcp_flow_proto::error::RpcErrorKind;
+use mcp_flow_proto::error::{MISSING_CLIENT_CAPABILITY, RpcErrorKind};
 use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Value, json};
 
@@ -47,15 +47,19 @@ pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
             let message = sanitize::shorten(&error.message, MAX_DETAILS_LENGTH);
             let mut upstream = json!({"code": error.code, "message": message.clone()});
             // Clients look for these where the specification has them.
-            let urls = error.data.get("elicitations").filter(|_| code == URL_ELICITATION_REQUIRED);
-            let urls = urls.cloned();
+            let defined = match code {
+                URL_ELICITATION_REQUIRED => "elicitations",
+                _ if code == MISSING_CLIENT_CAPABILITY.code => "requiredCapabilities",
+                _ => "",
+            };
+            let member = error.data.get(defined).cloned();
             if !error.data.is_null() {
                 upstream["data"] = error.data;
             }
             let failed = RpcError::new(kind).message(message).with("server", server);
             let failed = failed.with("upstream", upstream);
-            match urls {
-                Some(urls) => failed.with("elicitations", urls),
+            match member {
+                Some(member) => failed.with(defined, member),
                 None => failed,
             }
         }
