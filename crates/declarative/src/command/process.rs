@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::mark::ProcessMark;
@@ -145,23 +146,30 @@ impl Supervisor {
 
     /// Kills what the program has left behind, in its group and outside.
     async fn kill_all(&self) {
+        let (group, mark) = (self.group, self.mark);
         for _ in 0..KILL_ROUNDS {
-            // Those that were killed may have started others meanwhile.
-            if !self.signal(Signal::KILL) {
+            // Reads of the processes that began meanwhile, which may be many.
+            let killed = spawn_blocking(move || signal_all(group, mark, Signal::KILL));
+            // Those that were killed may have started others.
+            if !killed.await.unwrap_or(false) {
                 return;
             }
             sleep(KILL_PAUSE).await;
         }
     }
 
-    /// Returns whether processes outside the group were found.
-    fn signal(&self, signal: Signal) -> bool {
-        if let Some(group) = self.group {
-            // Fails if there is nobody left.
-            let _ = kill_process_group(group, signal);
-        }
-        self.mark.is_some_and(|mark| mark.signal(signal))
+    fn signal(&self, signal: Signal) {
+        signal_all(self.group, self.mark, signal);
     }
+}
+
+/// Sends a signal to a group and the marked processes outside. Returns whether there were any of those.
+fn signal_all(group: Option<Pid>, mark: Option<ProcessMark>, signal: Signal) -> bool {
+    if let Some(group) = group {
+        // Fails if there is nobody left.
+        let _ = kill_process_group(group, signal);
+    }
+    mark.is_some_and(|mark| mark.signal(signal))
 }
 
 async fn until(deadline: Option<Instant>) {
