@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod bridge;
 pub(crate) mod call;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dev;
 pub(crate) mod doctor;

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|first| first == sandbox::COMMAND) {
         return sandbox::launch(words);
     }
+    command::completions::complete();
     let arguments = arguments::Arguments::read();
     log::init(arguments.log.level.unwrap_or_default(), arguments.log.format.unwrap_or_default());
     match command::run(arguments) {

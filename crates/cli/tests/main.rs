@@ -9,6 +9,7 @@ mod bridge;
 mod cassettes;
 mod cluster;
 mod commands;
+mod completions;
 mod crash;
 mod doctor;
 mod files;

@@ -124,12 +124,7 @@ impl ConnectOptions {
         work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         let connector = self.connector(target)?;
-        let settings = ConnectionSettings {
-            timeout: Duration::from_secs(self.timeout),
-            signing: self.signing.signing()?,
-            speak: self.protocol.speak(),
-            validate_output: !self.accept_invalid_output,
-        };
+        let settings = self.settings()?;
         block_on(async {
             let mut interrupts = Interrupts::listen()?;
             let client = interrupts.run(connect(connector, settings, host)).await?;
@@ -143,6 +138,16 @@ impl ConnectOptions {
     /// notifications at any time.
     pub(crate) fn prefer_handshake(&mut self) {
         self.protocol.protocol_version.get_or_insert(Revision::V2025_11_25);
+    }
+
+    /// Settings of the connection.
+    pub(crate) fn settings(&self) -> anyhow::Result<ConnectionSettings> {
+        Ok(ConnectionSettings {
+            timeout: Duration::from_secs(self.timeout),
+            signing: self.signing.signing()?,
+            speak: self.protocol.speak(),
+            validate_output: !self.accept_invalid_output,
+        })
     }
 
     /// Revisions to negotiate.

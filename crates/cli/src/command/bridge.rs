@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::client::Backoff;
 use mcp_flow_gateway::{Gateway, UpstreamSettings};
 
@@ -11,6 +12,7 @@ use crate::arguments::LogOptions;
 use crate::client::browser_login::BrowserLogin;
 use crate::client::connect::ConnectOptions;
 use crate::client::target::Target;
+use crate::command::completions;
 use crate::log;
 use crate::server::relay;
 use crate::server::serving::ServingOptions;
@@ -23,7 +25,7 @@ use crate::server::serving::ServingOptions;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bridge {
     /// Server: an address, or a name in the configuration
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     #[command(flatten)]

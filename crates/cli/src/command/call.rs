@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use mcp_flow::client::model::{CreateTaskResult, DetailedTask, TASKS_EXTENSION, ToolDefinition};
 use mcp_flow::client::{Client, DetachedCall, Error, Host, check_arguments};
@@ -19,6 +20,7 @@ use crate::client::suggestion::did_you_mean;
 use crate::client::target::Target;
 use crate::client::tool_arguments::ArgumentOptions;
 use crate::client::user::TerminalUser;
+use crate::command::completions;
 use crate::exit::{Exit, Failure};
 use crate::terminal::ask::{Reply, UserInput, schema};
 use crate::terminal::output::{self, Format, content, sanitize};
@@ -31,7 +33,7 @@ use crate::terminal::progress::ProgressDisplay;
 )]
 pub(crate) struct Call {
     /// Server (address or configured name), tool, and arguments of the tool
-    #[arg(value_name = "TARGET TOOL KEY=VALUE")]
+    #[arg(value_name = "TARGET TOOL KEY=VALUE", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     #[command(flatten)]
@@ -63,6 +65,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Returns the words of the command line, for completing them.
+    pub(crate) fn target_words(&self) -> (&ConnectOptions, &[String]) {
+        (&self.connect, &self.words)
+    }
+
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         self.connect.accept_invalid_output = self.accept_invalid_output;
         let configuration = self.connect.configuration()?;

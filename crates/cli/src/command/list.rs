@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::{Client, Error};
 use mcp_flow::model::Icon;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::client::connect::ConnectOptions;
 use crate::client::error::{METHOD_NOT_FOUND, explain};
+use crate::command::completions;
 use crate::terminal::output::{self, Format, content, table};
 
 /// List the tools of a server
@@ -48,7 +50,7 @@ pub(crate) struct Prompts {
 #[derive(Debug, clap::Args)]
 struct List {
     /// Server: an address, or a name in the configuration
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completions::words))]
     target: Vec<String>,
 
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `mcp-flow completions` and `man`: shell completions and manual pages.
+//! `mcp-flow man`: manual pages.
 
 mod markdown;
 
@@ -7,20 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
-use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::terminal::output;
-
-/// Generate a shell completion script
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: mcp-flow completions bash > ~/.local/share/bash-completion/completions/mcp-flow"
-)]
-pub(crate) struct Completions {
-    /// Shell
-    shell: Shell,
-}
 
 /// Generate manual pages
 #[derive(Debug, clap::Args)]
@@ -33,15 +22,6 @@ pub(crate) struct Man {
     /// Print the reference of all commands in Markdown
     #[arg(long, conflicts_with = "output")]
     markdown: bool,
-}
-
-impl Completions {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "mcp-flow", &mut script);
-        output::print(&String::from_utf8(script)?)?;
-        Ok(ExitCode::SUCCESS)
-    }
 }
 
 impl Man {

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::client::host::DenyAll;
 use serde_json::json;
 
 use crate::client::connect::ConnectOptions;
 use crate::client::error::explain;
 use crate::client::target::Target;
+use crate::command::completions;
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, sanitize};
 
@@ -19,7 +21,7 @@ use crate::terminal::output::{self, Format, sanitize};
 )]
 pub(crate) struct Ping {
     /// Server: an address, or a name in the configuration
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completions::words))]
     target: Vec<String>,
 
     /// Wait for up to this time until the server can be reached

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::client::Client;
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::model::PromptDefinition;
@@ -12,6 +13,7 @@ use crate::client::error::explain;
 use crate::client::interrupt::interrupted;
 use crate::client::suggestion::did_you_mean;
 use crate::client::tool_arguments::ArgumentOptions;
+use crate::command::completions;
 use crate::exit::{Exit, Failure};
 use crate::terminal::ask::question::value_text;
 use crate::terminal::ask::{Reply, UserInput, schema};
@@ -24,7 +26,7 @@ use crate::terminal::output::{self, Format, content, sanitize};
 )]
 pub(crate) struct Prompt {
     /// Server (address or configured name), prompt, and arguments of the prompt
-    #[arg(value_name = "TARGET NAME KEY=VALUE")]
+    #[arg(value_name = "TARGET NAME KEY=VALUE", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     #[command(flatten)]
@@ -35,6 +37,11 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
+    /// Returns the words of the command line, for completing them.
+    pub(crate) fn target_words(&self) -> (&ConnectOptions, &[String]) {
+        (&self.connect, &self.words)
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.words)?;
         let Some((name, words)) = rest.split_first() else {

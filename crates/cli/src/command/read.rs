@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::{ChangeFilter, Client, Error, ServerChange, ServerError};
@@ -15,6 +16,7 @@ use crate::client::connect::ConnectOptions;
 use crate::client::download::{self, Piece};
 use crate::client::error::{explain, is_permanent};
 use crate::client::suggestion::did_you_mean;
+use crate::command::completions;
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{self, Format, content, sanitize};
 use crate::terminal::progress::ProgressDisplay;
@@ -26,7 +28,7 @@ use crate::terminal::progress::ProgressDisplay;
 )]
 pub(crate) struct Read {
     /// Server (address or configured name) and URI of the resource
-    #[arg(value_name = "TARGET URI")]
+    #[arg(value_name = "TARGET URI", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     /// Save the contents in this directory, byte for byte
@@ -48,7 +50,7 @@ pub(crate) struct Read {
 )]
 pub(crate) struct Watch {
     /// Server (address or configured name) and URI of the resource
-    #[arg(value_name = "TARGET URI")]
+    #[arg(value_name = "TARGET URI", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     /// Exit after this number of changes
@@ -60,6 +62,11 @@ pub(crate) struct Watch {
 }
 
 impl Read {
+    /// Returns the words of the command line, for completing them.
+    pub(crate) fn target_words(&self) -> (&ConnectOptions, &[String]) {
+        (&self.connect, &self.words)
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.words)?;
         let uri = single_uri(rest)?;
@@ -96,6 +103,11 @@ impl Read {
 }
 
 impl Watch {
+    /// Returns the words of the command line, for completing them.
+    pub(crate) fn target_words(&self) -> (&ConnectOptions, &[String]) {
+        (&self.connect, &self.words)
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.connect.find_target(&self.words)?;
         let uri = single_uri(rest)?;

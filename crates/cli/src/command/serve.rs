@@ -232,8 +232,7 @@ impl Serve {
         let server = admin.add_to(server);
         admin.cassettes(cassette_of_exchanges);
         let recorder = self.record.as_deref();
-        let recorder =
-            recorder.map(|folder| recording::start(folder, &self.masked)).transpose()?;
+        let recorder = recorder.map(|folder| recording::start(folder, &self.masked)).transpose()?;
         let server = match &recorder {
             Some(recorder) => server.tap(RecordingTap(recorder.clone())),
             None => server,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::admin::Admin;
 use mcp_flow::{Principal, http, stdio};
 use mcp_flow_cassette::cassette_of_exchanges;
@@ -17,6 +18,7 @@ use crate::client::browser::open_browser;
 use crate::client::browser_login::BrowserLogin;
 use crate::client::connect::ConnectOptions;
 use crate::command::bridge;
+use crate::command::completions;
 use crate::command::serve::{announce, check_public, console, http_endpoints};
 use crate::configuration::{File, socket_address};
 use crate::exit::{Exit, Failure};
@@ -32,7 +34,7 @@ use crate::log;
 )]
 pub(crate) struct Ui {
     /// Server: an address, or a name in the configuration
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completions::words))]
     words: Vec<String>,
 
     /// Address of the console; port 0 selects a free one

@@ -216,6 +216,11 @@ impl ClientConfiguration {
         own.cloned().unwrap_or_default().or(&self.policies)
     }
 
+    /// Returns the names of all servers.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
+    }
+
     /// Returns the file that defines a server.
     pub(crate) fn file_of(&self, name: &str) -> Option<&Path> {
         self.servers.get(name).map(|(_, file)| file.as_path())
