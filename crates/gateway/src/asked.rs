@@ -186,7 +186,7 @@ pub(crate) fn fit(prompt: &Prompt, answer: Value) -> Value {
     }
 }
 
-/// A message that says so if it is too long to be shown as a whole: nobody approves unseen what it hides.
+/// A message that says so if it is too long to be shown as a whole: nobody approves what is hidden.
 fn warn_of_length(message: &str, limit: usize) -> String {
     if message.len() <= limit {
         // Characters that a terminal would interpret are shown as longer ones.
