@@ -16,15 +16,19 @@ const PYTHON: &str = "python/.venv/bin/python";
 const EVERYTHING: &str =
     "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
+const TYPESCRIPT: &str =
+    "servers/node_modules/@modelcontextprotocol/server-basic-vanillajs/dist/index.js";
+
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The servers of the gateway: TypeScript SDK 1, the Python SDK, FastMCP and our own.
+/// The servers of the gateway: TypeScript SDK 1 and 2, the Python SDK, FastMCP and our own.
 fn servers() -> Value {
     let python = |maker: &str| json!({"command": here(PYTHON), "args": [here("python/server.py"), maker, "stdio"]});
     json!({"mcpServers": {
         "everything": {"command": here(NODE), "args": [here(EVERYTHING), "stdio"]},
+        "typescript": {"command": here(NODE), "args": [here(TYPESCRIPT), "--stdio"]},
         "official": python("official"),
         "fastmcp": python("fastmcp"),
         "own": {"command": program(), "args": ARGUMENTS},
@@ -38,7 +42,7 @@ async fn connect(url: &str, revision: Revision) -> Client {
     timeout(LIMIT, builder.connect_by(connector)).await.expect("it connects").unwrap()
 }
 
-/// Servers of four makers behind one address, used by clients of both eras; one that is killed is
+/// Servers of five SDKs behind one address, used by clients of both eras; one that is killed is
 /// started again, and the others are not disturbed.
 #[tokio::test]
 async fn servers_of_all_makers_are_served_in_both_eras() {
@@ -68,6 +72,8 @@ async fn use_all(client: &Client) {
     for name in ["official.fail", "fastmcp.fail", "own.fail"] {
         assert!(client.call_tool(name, json!({})).await.unwrap().is_error, "{name}");
     }
+    let time = client.call_tool("typescript.get-time", json!({})).await.unwrap();
+    assert!(time.structured.unwrap()["time"].is_string());
     let long = json!({"duration": 1, "steps": 4});
     let mut long = client.call_tool("everything.trigger-long-running-operation", long).start();
     let mut steps = Vec::new();

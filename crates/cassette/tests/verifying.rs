@@ -161,3 +161,18 @@ async fn large_responses_are_compared() {
     let learned = verify(&cassette, &command("diff"), &options).await.unwrap();
     assert_eq!(learned.differing(), 0, "{learned:#?}");
 }
+
+/// A server that is sent a masked value may answer otherwise, and the report says why.
+#[tokio::test]
+async fn differences_due_to_masked_values_are_explained() {
+    let report = check(
+        &cassette(&[
+            ("client", 1, 1, call(1, "a", &json!({"password": "[masked]"}))),
+            ("server", 1, 1, result(1, &json!({"echo": "as recorded"}))),
+        ]),
+        "",
+    )
+    .await;
+    assert_eq!(report.differing(), 1);
+    assert!(report.exchanges[0].lines()[0].contains("are masked"), "{report:#?}");
+}

@@ -11,6 +11,7 @@ use super::live::{LiveMessage, LiveServer};
 use super::{LARGE, VerifiedExchange, VerifyOptions, request_name};
 use crate::compare::{CommonPatterns, Comparison, Difference};
 use crate::format::{Body, Kind, Parsed, Record, Reference, Side, messages_in};
+use crate::mask::MASK;
 use crate::nearest::describe;
 use crate::tape::find_asked;
 
@@ -44,6 +45,8 @@ struct Pending {
     request: String,
     report: VerifiedExchange,
     is_cancelled: bool,
+    /// Values of it are masked in the recording, so that the server is sent others.
+    is_masked: bool,
 }
 
 impl<'a> Session<'a> {
@@ -137,6 +140,7 @@ impl<'a> Session<'a> {
                     request: request_name(&method, &params),
                     report: new_report(record, &describe(&method, &params)),
                     is_cancelled: false,
+                    is_masked: params.to_string().contains(MASK),
                 });
             }
             Kind::Notification if parsed.method.as_deref() == Some("notifications/cancelled") => {
@@ -199,7 +203,7 @@ impl<'a> Session<'a> {
         let key = self.open[at].live_id.to_string();
         let until = tokio::time::Instant::now() + self.options.timeout;
         while !self.responses.contains_key(&key) && self.receive(until).await {}
-        let Pending { begun, request, mut report, is_cancelled, id, live_id, .. } =
+        let Pending { begun, request, mut report, is_cancelled, is_masked, id, live_id, .. } =
             self.open.remove(at);
         report.seconds = begun.elapsed().as_secs_f64();
         match self.responses.remove(&key) {
@@ -226,6 +230,10 @@ impl<'a> Session<'a> {
                     }
                 }
             },
+        }
+        if is_masked && !report.differences.is_empty() {
+            let hint = "values of this request are masked in the recording, and were sent so";
+            report.problem.get_or_insert(hint.to_owned());
         }
         self.done.push(report);
     }
