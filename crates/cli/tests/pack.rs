@@ -61,7 +61,11 @@ fn bad_options_are_explained() {
 #[test]
 fn bad_projects_are_explained() {
     for (name, text, message) in [
-        ("server.json", "not JSON", "server.json is not a JSON object"),
+        (
+            "server.json",
+            "{\n",
+            "server.json is not a JSON object: line 2, column 0: the text ends before",
+        ),
         ("server.json", "[]", "server.json is not a JSON object"),
         ("server.json", &ENTRY.replace("1.0.0", "^1.0"), "invalid version \"^1.0\""),
         ("server.json", &ENTRY.replace("1.0.0", "../1.0.0"), "invalid version"),

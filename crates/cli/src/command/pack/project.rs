@@ -256,8 +256,10 @@ fn read_registry_entry(folder: &Path) -> anyhow::Result<Map<String, Value>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    serde_json::from_str(&text)
-        .map_err(|error| usage(format!("{}: {}", path.display(), json_problem(&error))))
+    serde_json::from_str(&text).map_err(|error| {
+        let problem = json_problem(&error);
+        usage(format!("{} is not a JSON object: {problem}", path.display()))
+    })
 }
 
 #[cfg(test)]
