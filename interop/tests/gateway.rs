@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
 use interop::{ARGUMENTS, LIMIT, Served, everything, node, program, python, run, start};
-use mcp_flow::client::{Client, HttpOptions, Revision, RevisionPolicy, connector};
+use mcp_flow::client::{ChangeFilter, Client, HttpOptions, Revision, RevisionPolicy, connector};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -59,9 +59,16 @@ async fn servers_of_all_makers_are_served_in_both_eras() {
 }
 
 async fn use_all(client: &Client) {
-    let tools = client.tools().all().await.unwrap();
-    for name in ["everything.echo", "official.add", "fastmcp.add", "own.calculator.add"] {
-        assert!(tools.iter().any(|tool| tool.name == name), "no {name}");
+    // A server that starts slowly is listed when it has started.
+    let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
+    loop {
+        let tools = client.tools().all().await.unwrap();
+        let has = |name: &&str| tools.iter().any(|tool| tool.name == **name);
+        if ["everything.echo", "official.add", "fastmcp.add", "own.calculator.add"].iter().all(has)
+        {
+            break;
+        }
+        changes.next().await.unwrap().unwrap();
     }
     let echo = client.call_tool("everything.echo", json!({"message": "hi"})).await.unwrap();
     assert_eq!(echo.text(), "Echo: hi");
