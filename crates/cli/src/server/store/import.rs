@@ -29,9 +29,12 @@ pub(super) fn import(path: &Path) -> Result<(), StoreOpenError> {
 
 fn copy(journal: RedbStore, old: &Path, path: &Path) -> Result<(), StoreOpenError> {
     let draft = path.with_extension("importing");
-    for name in
-        [draft.clone(), with_suffix(&draft, "-wal"), with_suffix(&draft, "-shm"), with_suffix(&draft, "-turn")]
-    {
+    for name in [
+        draft.clone(),
+        with_suffix(&draft, "-wal"),
+        with_suffix(&draft, "-shm"),
+        with_suffix(&draft, "-turn"),
+    ] {
         // Left by a process that was interrupted.
         let _ = std::fs::remove_file(name);
     }
