@@ -1,5 +1,6 @@
 //! Sessions that are due: expired, erased, or woken by a timer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::session_changes::SessionChange;
+use crate::slot::Slot;
 
 impl Engine {
     /// Expires, erases or wakes the sessions that are due at a time.
@@ -80,7 +82,7 @@ impl Engine {
             Err(error @ EngineError::ShuttingDown) => Err(error),
             Err(error) => {
                 tracing::warn!(session = %id, %error, "cannot wake a session; another program may");
-                self.inner.wakeups.unwakeable.lock().insert(id);
+                self.inner.wakeups.add_unwakeable(id);
                 Ok(false)
             }
         }
@@ -99,12 +101,13 @@ impl Engine {
         if slot.has_ended() {
             let until = slot.execution.lock().session.deadline();
             let is_due = until.is_some_and(|until| until <= self.now());
-            if is_due {
-                inner.store.erase(id).await?;
-                inner.hub.changes.publish(|| SessionChange::Erased(id));
-                inner.slots.remove(&slot);
+            if !is_due {
+                return self.recheck(&slot).await;
             }
-            return Ok(is_due);
+            inner.store.erase(id).await?;
+            inner.hub.changes.publish(|| SessionChange::Erased(id));
+            inner.slots.remove(&slot);
+            return Ok(true);
         }
         match self.expire(&slot, &turn).await {
             Ok(()) => {}
@@ -112,7 +115,7 @@ impl Engine {
             Err(error) => return Err(error),
         }
         if slot.execution.lock().session.due_timer(self.now()).is_none() {
-            return Ok(false);
+            return self.recheck(&slot).await;
         }
         slot.prepare()?;
         slot.execution.fire_timers();
@@ -121,15 +124,21 @@ impl Engine {
         self.release_slot(&slot);
         Ok(true)
     }
+
+    /// Drops a slot that is not due, though the store says so, if it is outdated. The next pass
+    /// loads the session again.
+    async fn recheck(&self, slot: &Arc<Slot>) -> Result<bool, EngineError> {
+        self.check_current(slot).await.map(|()| false)
+    }
 }
 
-/// Times at which maintenance has to look for due sessions, and sessions it cannot wake.
+/// Times at which maintenance has to look for due sessions, and sessions that this program cannot run.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeups {
     /// Earliest time within the next pause at which a timer of this process fires.
     next: Mutex<Option<Instant>>,
     is_earlier: Notify,
-    /// Sessions whose flow this program does not have.
+    /// Sessions that this program cannot run, such as those whose flow it does not have.
     unwakeable: Mutex<HashSet<SessionId>>,
     passes: AtomicU32,
 }
@@ -149,7 +158,17 @@ impl Wakeups {
         }
     }
 
-    /// Tries sessions again that could not be woken: there is another flow now.
+    /// Returns the sessions that this program cannot run.
+    pub(crate) fn unwakeable(&self) -> Vec<SessionId> {
+        self.unwakeable.lock().iter().copied().collect()
+    }
+
+    /// Notes a session that this program cannot run, until there is another flow.
+    pub(crate) fn add_unwakeable(&self, id: SessionId) {
+        self.unwakeable.lock().insert(id);
+    }
+
+    /// Tries sessions again that could not be run: there is another flow now.
     pub(crate) fn retry(&self) {
         self.unwakeable.lock().clear();
     }

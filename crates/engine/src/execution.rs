@@ -423,6 +423,11 @@ impl Execution {
         }
     }
 
+    /// Returns whether there are events that were not taken for an append yet.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.lock().pending.is_empty()
+    }
+
     /// Takes the pending events for an append.
     pub(crate) fn take_batch(&self) -> Batch {
         let mut state = self.lock();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mcp_flow_session::store::{LEASE, Node, NodeInfo, SharedStore, StoreError};
-use mcp_flow_session::{Epoch, Timestamp};
+use mcp_flow_session::{Epoch, SessionId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -301,18 +301,14 @@ impl Engine {
     async fn claim_sessions(&self, epoch: Epoch) -> Result<(), StoreError> {
         let Some(shared) = self.shared() else { return Ok(()) };
         loop {
-            let claimed = shared.claim(epoch, CLAIMED).await?;
+            let except = self.inner.wakeups.unwakeable();
+            let claimed = shared.claim(epoch, CLAIMED, except).await?;
             let is_last = claimed.len() < CLAIMED;
             let held = if is_last { shared.held(epoch).await? } else { Vec::new() };
             let stalled = held.into_iter().filter(|id| !self.inner.slots.is_driven(*id));
             let resumed = claimed.into_iter().chain(stalled).map(|id| {
                 let engine = self.clone();
-                self.inner.tasks.spawn(async move {
-                    if let Err(error) = engine.resume(id).await {
-                        tracing::warn!(session = %id, %error, "cannot resume a session");
-                        engine.inner.stalled.add(id);
-                    }
-                })
+                self.inner.tasks.spawn(async move { engine.resume_held(id, epoch).await })
             });
             let resumed: Vec<_> = resumed.collect();
             for task in resumed {
@@ -322,6 +318,39 @@ impl Engine {
                 return Ok(());
             }
         }
+    }
+
+    /// Resumes a session that this node holds, from what the store has of it. If this program
+    /// cannot run it, another node gets it.
+    async fn resume_held(&self, id: SessionId, epoch: Epoch) {
+        let resumed = match self.refresh(id).await {
+            Ok(()) => self.resume(id).await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = resumed else { return };
+        tracing::warn!(session = %id, %error, "cannot resume a session");
+        if may_pass(&error) {
+            self.inner.stalled.add(id);
+            return;
+        }
+        self.inner.wakeups.add_unwakeable(id);
+        if let Some(shared) = self.shared()
+            && let Err(error) = shared.release(epoch, id).await
+        {
+            tracing::warn!(session = %id, %error, "cannot leave a session to other nodes");
+        }
+    }
+
+    /// Drops the slot of a session if the store has other events than it. A slot at work notices
+    /// that by its next append.
+    async fn refresh(&self, id: SessionId) -> Result<(), EngineError> {
+        if let Some(slot) = self.inner.slots.get(id) {
+            let _turn = self.lock_turn(&slot).await;
+            if !slot.is_stale() && !slot.is_driven() {
+                self.is_current(&slot).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Fails with a conflict, and drops the slot, if another node has changed the session. What a
@@ -335,6 +364,17 @@ impl Engine {
         }
         self.invalidate(slot);
         Err(StoreError::Conflict(slot.id).into())
+    }
+}
+
+/// Returns whether the error is one of the store or of this process, rather than of the session.
+fn may_pass(error: &EngineError) -> bool {
+    match error {
+        EngineError::Store(error) => {
+            !matches!(error, StoreError::Damaged(_) | StoreError::Newer(_))
+        }
+        EngineError::Busy | EngineError::ShuttingDown => true,
+        _ => false,
     }
 }
 

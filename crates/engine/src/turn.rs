@@ -22,9 +22,10 @@ use crate::trace;
 
 /// Guard of a session's turn.
 ///
-/// A caller may go away at any await. If the guard is dropped with uncommitted events, the slot may
-/// differ from the store: it is marked stale and its session resumed from the journal. An append
-/// that was handed to the store is completed first, because until then the journal is unknown.
+/// A caller may go away at any await. If the guard is dropped with uncommitted events, be they
+/// pending or handed to the store, the slot may differ from the store: it is marked stale and its
+/// session resumed from the journal. An append that was handed to the store is completed first,
+/// because until then the journal is unknown.
 pub(crate) struct TurnGuard<'a> {
     engine: &'a Engine,
     slot: &'a Arc<Slot>,
@@ -61,7 +62,8 @@ impl TurnGuard<'_> {
 impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         let writing = self.writing.get_mut().take();
-        if !self.slot.uncommitted.load(Ordering::Acquire) {
+        let is_pending = !self.slot.is_stale() && self.slot.execution.has_pending();
+        if !is_pending && !self.slot.uncommitted.load(Ordering::Acquire) {
             return;
         }
         let (engine, slot, lock) = (self.engine.clone(), Arc::clone(self.slot), self.lock.take());

@@ -1,6 +1,8 @@
 //! Several nodes on one store: takeover, fencing, self-fencing, forwarded answers, and a model test
 //! with random faults.
 
+mod stalled;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,31 +129,6 @@ async fn another_node_takes_over() {
                 Err(EngineError::Store(_)) => sleep(Duration::from_millis(100)).await,
                 other => panic!("{other:?}"),
             }
-        }
-    })
-    .await;
-    assert_eq!(result(&seen), json!(["first"]));
-}
-
-/// A node works on a session whose append reached the store after the node had given up on it.
-#[tokio::test(start_paused = true)]
-async fn a_late_append_stalls_nothing() {
-    let (store, effects) = (SharedMemory::create(), Effects::default());
-    let TestNode { engine, connection } = node(&store, 1, &effects);
-    let view = engine.start(start("ledger")).await.unwrap();
-    connection.hold_up(true);
-    let lost = engine.respond(view.id, &me(), json!("first").into()).await;
-    assert!(matches!(lost, Err(EngineError::Store(StoreError::Unavailable(_)))), "{lost:?}");
-    // Maintenance loads the session before the append arrives.
-    sleep(Duration::from_secs(1)).await;
-    connection.hold_up(false);
-    let seen = within("the session to continue", async {
-        loop {
-            let reply = engine.respond(view.id, &me(), json!("end").into()).await;
-            if let Ok(AnswerReply::Accepted(view)) = reply {
-                return view;
-            }
-            sleep(Duration::from_millis(25)).await;
         }
     })
     .await;

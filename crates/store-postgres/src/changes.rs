@@ -44,10 +44,11 @@ pub(crate) async fn run_notifier(
             for (_, id) in some.iter().filter(|(by, _)| *by == epoch) {
                 let _ = write!(payload, "{:032x},", id.bits());
             }
-            // Only digits and separators, so it needs no quoting. It need not be durable.
+            // Only digits and separators, so it needs no quoting. It need not be durable. One
+            // statement, for others of the connection would fail in a transaction left open.
             let notify = format!(
-                "BEGIN; SET LOCAL synchronous_commit = off; \
-                 SELECT pg_notify('mcp_flow', '{payload}'); COMMIT;"
+                "SELECT set_config('synchronous_commit', 'off', true), \
+                 pg_notify('mcp_flow', '{payload}')"
             );
             if let Err(error) = core.control.execute(STATEMENT_TIMEOUT, &notify).await {
                 tracing::debug!(%error, "cannot announce changes");

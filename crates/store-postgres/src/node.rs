@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::changes::Changes;
-use crate::{Core, Param, PostgresStore, examine, millis, read, record, session_id};
+use crate::{Core, Param, PostgresStore, examine, key, millis, read, record, session_id};
 
 impl SharedStore for PostgresStore {
     fn head(&self, id: SessionId) -> StoreFuture<'_, Option<Head>> {
@@ -50,19 +50,36 @@ impl SharedStore for PostgresStore {
         }))
     }
 
-    fn claim(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+    fn claim(
+        &self,
+        by: Epoch,
+        most: usize,
+        except: Vec<SessionId>,
+    ) -> StoreFuture<'_, Vec<SessionId>> {
         let core = Arc::clone(&self.core);
         Box::pin(self.run(async move {
             // Committed first: from then on an expired node cannot renew its lease.
             core.expire().await?;
             let claim = format!(
                 "UPDATE mcp_flow_session SET holder = $1 WHERE id IN (SELECT id FROM \
-                 mcp_flow_session WHERE {ORPHANED} LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
+                 mcp_flow_session WHERE {ORPHANED} AND id <> ALL($3) LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
                  RETURNING id"
             );
             let (by, most) = (millis(by.number()), i64::try_from(most).unwrap_or(i64::MAX));
-            let params: [Param<'_>; 2] = [(&by, Type::INT8), (&most, Type::INT8)];
+            let except: Vec<_> = except.into_iter().map(key).collect();
+            let params: [Param<'_>; 3] =
+                [(&by, Type::INT8), (&most, Type::INT8), (&except, Type::BYTEA_ARRAY)];
             Ok(ids(&core.control(&claim, &params).await?))
+        }))
+    }
+
+    fn release(&self, by: Epoch, id: SessionId) -> StoreFuture<'_, ()> {
+        let core = Arc::clone(&self.core);
+        Box::pin(self.run(async move {
+            let release = "UPDATE mcp_flow_session SET holder = 0 WHERE id = $1 AND holder = $2";
+            let by = millis(by.number());
+            let params: [Param<'_>; 2] = [(&key(id), Type::BYTEA), (&by, Type::INT8)];
+            core.control(release, &params).await.map(drop)
         }))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_session::store::NodeInfo;
 use mcp_flow_session::{Store, StoreError};
 use mcp_flow_store_postgres::{PostgresStore, StoreOpenError};
 use mcp_flow_testkit::postgres::PostgresServer;
@@ -83,6 +84,26 @@ async fn cut_connections_lose_and_repeat_nothing() {
     let events = store.read(id(1)).await.unwrap();
     let expected = std::iter::once(started("ada")).chain((1..length).map(noted));
     assert_eq!(events, expected.collect::<Vec<_>>());
+}
+
+/// After an announcement has failed, the node still renews its lease.
+#[tokio::test]
+async fn a_failed_announcement_affects_nothing_else() {
+    let server = PostgresServer::shared();
+    let url = server.create_database();
+    server.execute(&url, "CREATE ROLE mute LOGIN; GRANT CREATE ON SCHEMA public TO mute");
+    server.execute(&url, "REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC");
+    let url = url.replace("flow@", "mute@");
+    let store = tokio::task::spawn_blocking(move || open(&url, 1)).await.unwrap().unwrap();
+    let shared = store.shared().unwrap();
+    let epoch = shared.join(NodeInfo::default()).await.unwrap();
+    for length in 0..3 {
+        let event = if length == 0 { started("ada") } else { noted(length) };
+        store.append(append(id(1), length, vec![event])).await.unwrap();
+        // Longer than changes are gathered.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(shared.beat(epoch).await.unwrap().is_member);
+    }
 }
 
 fn open(url: &str, key: u8) -> Result<PostgresStore, StoreOpenError> {

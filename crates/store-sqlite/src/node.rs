@@ -15,7 +15,7 @@ use rusqlite::{Connection, params};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::changes::Changes;
-use crate::{SqliteStore, read, record, session_id};
+use crate::{SqliteStore, key, read, record, session_id};
 
 impl SharedStore for SqliteStore {
     fn head(&self, id: SessionId) -> StoreFuture<'_, Option<Head>> {
@@ -58,16 +58,34 @@ impl SharedStore for SqliteStore {
         }))
     }
 
-    fn claim(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
+    fn claim(
+        &self,
+        by: Epoch,
+        most: usize,
+        except: Vec<SessionId>,
+    ) -> StoreFuture<'_, Vec<SessionId>> {
         Box::pin(self.volatile.submit(0, move |writing| {
             expire(writing)?;
-            let claim = format!(
-                "UPDATE session SET holder = ?1 WHERE id IN \
-                 (SELECT id FROM session WHERE {ORPHANED} LIMIT ?2) RETURNING id"
-            );
-            let mut claim = writing.prepare_cached(&claim)?;
-            let ids = claim.query_map(params![by.number(), most], |row| row.get(0))?;
-            Ok(Ok(ids.map(|id| id.map(session_id)).collect::<rusqlite::Result<_>>()?))
+            let orphans = format!("SELECT id FROM session WHERE {ORPHANED} LIMIT ?1");
+            let mut orphans = writing.prepare_cached(&orphans)?;
+            let orphans = orphans.query_map([most + except.len()], |row| row.get(0))?;
+            let orphans: Vec<_> = orphans.collect::<rusqlite::Result<_>>()?;
+            let orphans = orphans.into_iter().map(session_id);
+            let claimed = orphans.filter(|id| !except.contains(id)).take(most).collect::<Vec<_>>();
+            let mut claim =
+                writing.prepare_cached("UPDATE session SET holder = ?2 WHERE id = ?1")?;
+            for id in &claimed {
+                claim.execute(params![key(*id), by.number()])?;
+            }
+            Ok(Ok(claimed))
+        }))
+    }
+
+    fn release(&self, by: Epoch, id: SessionId) -> StoreFuture<'_, ()> {
+        Box::pin(self.volatile.submit(0, move |writing| {
+            let release = "UPDATE session SET holder = 0 WHERE id = ?1 AND holder = ?2";
+            writing.prepare_cached(release)?.execute(params![key(id), by.number()])?;
+            Ok(Ok(()))
         }))
     }
 

@@ -32,7 +32,8 @@ pub use model::any_sequence_of_operations_matches_the_model;
 pub use shared_contract::{
     changes_are_delivered_or_missed, claims_are_disjoint, leases_expire,
     one_conflict_spoils_no_batch, records_are_changed_by_their_holder,
-    waiting_sessions_are_held_by_whoever_appends, zombie_writers_are_refused,
+    released_sessions_can_be_claimed, waiting_sessions_are_held_by_whoever_appends,
+    zombie_writers_are_refused,
 };
 pub use shared_memory::{Mutation, SharedConnection, SharedMemory};
 
@@ -73,6 +74,7 @@ macro_rules! shared_store_contract {
             zombie_writers_are_refused,
             waiting_sessions_are_held_by_whoever_appends,
             claims_are_disjoint,
+            released_sessions_can_be_claimed,
             leases_expire,
             records_are_changed_by_their_holder,
             changes_are_delivered_or_missed,

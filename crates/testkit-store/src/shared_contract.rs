@@ -16,7 +16,7 @@ pub async fn zombie_writers_are_refused((one, two): (Opened, Opened)) {
     let (zombie, heir) = (join(&one).await, join(&two).await);
     one.append(held(append(id(1), 0, vec![started("ada")]), zombie)).await.unwrap();
     shared(&one).leave(zombie).await.unwrap();
-    let claimed = shared(&two).claim(heir, 10).await.unwrap();
+    let claimed = shared(&two).claim(heir, 10, Vec::new()).await.unwrap();
     assert_eq!(claimed, [id(1)]);
     assert_eq!(shared(&two).held(heir).await.unwrap(), [id(1)]);
     for holder in [Some(zombie), None] {
@@ -53,7 +53,7 @@ pub async fn waiting_sessions_are_held_by_whoever_appends((one, two): (Opened, O
     two.append(free(second, append(id(1), 2, vec![noted(2)]))).await.unwrap();
     one.append(held(append(id(1), 3, vec![noted(3)]), first)).await.unwrap();
     // Nobody may claim what a live node holds.
-    assert_eq!(shared(&two).claim(second, 10).await.unwrap(), []);
+    assert_eq!(shared(&two).claim(second, 10, Vec::new()).await.unwrap(), []);
 }
 
 /// Claims of several nodes are disjoint and complete, and include work that nobody holds.
@@ -71,8 +71,10 @@ pub async fn claims_are_disjoint((one, two): (Opened, Opened)) {
     assert!(shared(&one).beat(first).await.unwrap().has_orphans);
     let mut claimed: Vec<SessionId> = Vec::new();
     loop {
-        let (mine, theirs) =
-            tokio::join!(shared(&one).claim(first, 7), shared(&two).claim(second, 7));
+        let (mine, theirs) = tokio::join!(
+            shared(&one).claim(first, 7, Vec::new()),
+            shared(&two).claim(second, 7, Vec::new())
+        );
         let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
         if mine.is_empty() && theirs.is_empty() {
             break;
@@ -84,6 +86,21 @@ pub async fn claims_are_disjoint((one, two): (Opened, Opened)) {
     expected.sort_unstable();
     assert_eq!(claimed, expected);
     assert!(!shared(&one).beat(first).await.unwrap().has_orphans);
+}
+
+/// A session that its holder gives back can be claimed, by those who do not refuse it.
+pub async fn released_sessions_can_be_claimed((one, two): (Opened, Opened)) {
+    let (first, second) = (join(&one).await, join(&two).await);
+    one.append(held(append(id(1), 0, vec![started("ada")]), first)).await.unwrap();
+    // It is not the holder.
+    shared(&two).release(second, id(1)).await.unwrap();
+    assert_eq!(shared(&two).claim(second, 10, Vec::new()).await.unwrap(), []);
+    shared(&one).release(first, id(1)).await.unwrap();
+    assert!(shared(&two).beat(second).await.unwrap().has_orphans);
+    assert_eq!(shared(&one).claim(first, 1, vec![id(2), id(1)]).await.unwrap(), []);
+    assert_eq!(shared(&two).claim(second, 1, vec![id(2)]).await.unwrap(), [id(1)]);
+    let head = shared(&one).head(id(1)).await.unwrap();
+    assert_eq!(head.and_then(|head| head.holder), Some(second));
 }
 
 /// A node that does not renew its lease is removed; it is told so, and its epoch is not used again.

@@ -54,6 +54,8 @@ pub struct SharedConnection {
     is_cut: AtomicBool,
     /// Appends under way, if they are held up.
     held_up: Mutex<Option<Vec<Append>>>,
+    /// Set while nobody hears of the appends of this node.
+    is_mute: AtomicBool,
 }
 
 impl SharedMemory {
@@ -77,14 +79,15 @@ impl SharedMemory {
     /// Connects a node.
     pub fn connect(self: &Arc<Self>) -> Arc<SharedConnection> {
         let (store, is_cut) = (Arc::clone(self), AtomicBool::new(false));
-        Arc::new(SharedConnection { store, is_cut, held_up: Mutex::default() })
+        let (held_up, is_mute) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(SharedConnection { store, is_cut, held_up, is_mute })
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn append(&self, append: Append) -> Result<(), StoreError> {
+    fn append(&self, append: Append, is_mute: bool) -> Result<(), StoreError> {
         let mut nodes = self.nodes();
         let (id, fence) = (append.id, append.fence);
         if !fence.permits(nodes.holders.get(&id).copied()) {
@@ -95,8 +98,10 @@ impl SharedMemory {
             Some(holder) => nodes.holders.insert(id, holder),
             None => nodes.holders.remove(&id),
         };
-        // Fails only if nobody listens.
-        let _ = self.changes.send((fence.by, None, StoreChange::Session(id)));
+        if !is_mute {
+            // Fails only if nobody listens.
+            let _ = self.changes.send((fence.by, None, StoreChange::Session(id)));
+        }
         Ok(())
     }
 }
@@ -113,8 +118,13 @@ impl SharedConnection {
         let delivered = std::mem::replace(&mut *self.held_up(), held_up);
         for append in delivered.into_iter().flatten() {
             // Nobody waits for the reply any more.
-            let _ = self.store.append(append);
+            let _ = self.store.append(append, false);
         }
+    }
+
+    /// Has nobody hear of the appends of this node, as if it had died after each of them.
+    pub fn mute(&self, is_mute: bool) {
+        self.is_mute.store(is_mute, Ordering::SeqCst);
     }
 
     fn held_up(&self) -> MutexGuard<'_, Option<Vec<Append>>> {
@@ -145,7 +155,8 @@ impl Store for SharedConnection {
             let failed = StoreError::Unavailable("the server does not respond".into());
             return Box::pin(std::future::ready(Err(failed)));
         }
-        self.with(|store| store.append(append))
+        let is_mute = self.is_mute.load(Ordering::SeqCst);
+        self.with(|store| store.append(append, is_mute))
     }
 
     fn list(&self, filter: Filter, page: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
@@ -223,19 +234,35 @@ impl SharedStore for SharedConnection {
         })
     }
 
-    fn claim(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>> {
-        self.with(|store| {
+    fn claim(
+        &self,
+        by: Epoch,
+        most: usize,
+        except: Vec<SessionId>,
+    ) -> StoreFuture<'_, Vec<SessionId>> {
+        self.with(move |store| {
             let mut nodes = store.nodes();
             nodes.expire();
             let Nodes { live, holders, .. } = &mut *nodes;
             let is_greedy = store.mutation == Some(Mutation::GreedyClaims);
-            let orphans =
-                holders.iter_mut().filter(|(_, holder)| is_greedy || !live.contains_key(holder));
+            let orphans = holders.iter_mut().filter(|(id, holder)| {
+                (is_greedy || !live.contains_key(*holder)) && !except.contains(id)
+            });
             let claimed = orphans.take(most).map(|(id, holder)| {
                 *holder = by;
                 *id
             });
             Ok(claimed.collect())
+        })
+    }
+
+    fn release(&self, by: Epoch, id: SessionId) -> StoreFuture<'_, ()> {
+        self.with(|store| {
+            if let Some(holder) = store.nodes().holders.get_mut(&id).filter(|holder| **holder == by)
+            {
+                *holder = Epoch::NONE;
+            }
+            Ok(())
         })
     }
 

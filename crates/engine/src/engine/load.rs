@@ -48,7 +48,7 @@ impl Engine {
     }
 
     /// Returns whether no other node has changed the session of a slot.
-    async fn is_current(&self, slot: &Arc<Slot>) -> Result<bool, EngineError> {
+    pub(crate) async fn is_current(&self, slot: &Arc<Slot>) -> Result<bool, EngineError> {
         match self.check_current(slot).await {
             Ok(()) => Ok(true),
             Err(EngineError::Store(StoreError::Conflict(_))) => Ok(false),

@@ -142,9 +142,18 @@ pub trait SharedStore: Send + Sync {
     /// Removes a node. Its sessions can be claimed at once.
     fn leave(&self, epoch: Epoch) -> StoreFuture<'_, ()>;
 
-    /// Makes a node the holder of up to `most` sessions with work that no live node holds. No two
-    /// nodes get the same session.
-    fn claim(&self, by: Epoch, most: usize) -> StoreFuture<'_, Vec<SessionId>>;
+    /// Makes a node the holder of up to `most` sessions with work that no live node holds, other
+    /// than `except`. No two nodes get the same session.
+    fn claim(
+        &self,
+        by: Epoch,
+        most: usize,
+        except: Vec<SessionId>,
+    ) -> StoreFuture<'_, Vec<SessionId>>;
+
+    /// Gives back a session that a node holds, so that it can be claimed. Does nothing if it holds
+    /// it no more.
+    fn release(&self, by: Epoch, id: SessionId) -> StoreFuture<'_, ()>;
 
     /// Returns the sessions that a node holds.
     fn held(&self, by: Epoch) -> StoreFuture<'_, Vec<SessionId>>;
