@@ -91,6 +91,33 @@ async fn tasks_are_kept_until_their_ttl() {
     );
 }
 
+/// A subscriber who may no longer use the flow of a task is not notified of it any more.
+#[tokio::test]
+async fn notifications_end_with_the_permission() {
+    let permissions = Permissions::everything();
+    let granted = permissions.clone();
+    let fixture = Fixture::interactive_as(|flows| flows, move |server| server.permissions(granted));
+    let mut peer = connect(&fixture.server, "ada");
+    let principal = Principal::named("ada").scoped(["flows"]);
+    let info = ConnectionInfo { principal, ..ConnectionInfo::new("memory") };
+    let mut other = memory::connect_with(&fixture.server, info);
+    let job = call(&mut peer, "job").await["taskId"].clone();
+    fixture.gate.until_waiting(1).await;
+    let wanted = json!({"_meta": meta(), "notifications": {"taskIds": [job]}});
+    peer.ask("subscriptions/listen", wanted);
+    let begun = peer.next().await;
+    assert_eq!(begun["params"]["notifications"]["taskIds"], json!([job]), "{begun}");
+    permissions.replace(&Permissions::new(vec![AccessRule {
+        scopes: vec!["flows".to_owned()],
+        flows: Names::all(),
+        ..AccessRule::default()
+    }]));
+    fixture.gate.release_one();
+    until(&mut other, &job, |task| task["status"] == "completed").await;
+    let messages = peer.settle().await;
+    assert!(messages.is_empty(), "{messages:?}");
+}
+
 /// A call of an automatic task is answered if the flow asks or ends soon, and continues as a task in
 /// whichever round it works for longer.
 #[tokio::test(start_paused = true)]

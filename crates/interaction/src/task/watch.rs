@@ -4,7 +4,7 @@ use mcp_flow_engine::{Notice, OpenQuestion, QuestionId, SessionStatus, SessionSu
 use mcp_flow_proto::model::DetailedTask;
 use mcp_flow_server::Context;
 use mcp_flow_server::task::{TaskFuture, TaskSource, TaskWatch};
-use mcp_flow_session::{Owner, Timestamp};
+use mcp_flow_session::Timestamp;
 
 use crate::interaction::Interaction;
 
@@ -30,10 +30,9 @@ impl TaskSource for SessionTasks {
             let (owner, view) = interaction.find_task(context, Some(id)).await.ok()?;
             // Subscribed before the status is read, so that no change is missed.
             let notices = interaction.engine().subscribe(view.id, &owner).await.ok()?;
-            let context = context.clone();
+            let (context, id) = (context.clone(), id.to_owned());
             let sent = Status::Working(None);
-            let watched =
-                Watched { interaction, context, owner, view, notices, is_closed: false, sent };
+            let watched = Watched { interaction, context, id, notices, is_closed: false, sent };
             Some(Box::new(watched) as Box<dyn TaskWatch>)
         })
     }
@@ -43,9 +42,7 @@ impl TaskSource for SessionTasks {
 struct Watched {
     interaction: Interaction,
     context: Context,
-    owner: Owner,
-    /// The newest status.
-    view: View,
+    id: String,
     notices: SessionSubscription,
     /// Set when there will be no more notices.
     is_closed: bool,
@@ -59,13 +56,13 @@ impl TaskWatch for Watched {
                 if self.sent == Status::Ended {
                     return None;
                 }
-                let view = self.interaction.engine().view(self.view.id, &self.owner).await;
-                // A task that is gone has no more changes.
-                self.view = view.ok()?;
-                let status = Status::of(&self.view);
+                // A task that is gone, or that its caller may no longer see, has no more changes.
+                let found = self.interaction.find_task(&self.context, Some(&self.id)).await;
+                let (_, view) = found.ok()?;
+                let status = Status::of(&view);
                 if status != self.sent {
                     self.sent = status;
-                    return self.interaction.task(&self.context, &self.view).ok();
+                    return self.interaction.task(&self.context, &view).ok();
                 }
                 if self.is_closed {
                     return None;
