@@ -54,12 +54,12 @@ impl HttpClients {
         let fetch = self.client(http)?;
         let mut prepared = prepare(http, variables)?;
         let call = Call { http, fetch: &fetch, deadline };
-        let authorization = self.tokens.authorize(http, &fetch, false).await?;
+        let authorization = call.authorize(&self.tokens, false).await?;
         prepared.secrets.extend(authorization.as_ref().map(Secret::without_scheme));
         prepared.secrets.extend(tool.secrets().into_iter().filter_map(|source| source.read().ok()));
         let mut response = call.send(&prepared, authorization.as_ref()).await?;
         if response.status() == StatusCode::UNAUTHORIZED && TokenCache::is_renewable(http) {
-            let renewed = self.tokens.authorize(http, &fetch, true).await?;
+            let renewed = call.authorize(&self.tokens, true).await?;
             prepared.secrets.extend(renewed.as_ref().map(Secret::without_scheme));
             response = call.send(&prepared, renewed.as_ref()).await?;
         }
@@ -114,6 +114,12 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Returns the value of the `Authorization` header, for which a token may have to be granted.
+    async fn authorize(&self, tokens: &TokenCache, renew: bool) -> Result<Option<Secret>, Failure> {
+        let authorized = timeout_at(self.deadline, tokens.authorize(self.http, self.fetch, renew));
+        authorized.await.map_err(|_| self.timed_out())?
+    }
+
     /// Sends a request, again where that is safe, and follows redirects within the origin.
     async fn send(
         &self,
@@ -183,8 +189,9 @@ impl Call<'_> {
                 Err(_) => (None, is_idempotent),
             };
             let wait = wait.unwrap_or(pause);
-            let is_possible = is_safe && left > 0 && Instant::now() + wait < self.deadline;
-            if !is_possible {
+            // The server may ask for any time.
+            let again = Instant::now().checked_add(wait).filter(|again| *again < self.deadline);
+            if !is_safe || left == 0 || again.is_none() {
                 return sent.map_err(|error| self.failed(&masker.text(&error.to_string())));
             }
             drop(sent);

@@ -166,7 +166,7 @@ fn enter_namespaces(
     let status = watch(&mut child, most).map_err(|error| format!("process namespace: {error}"))?;
     Ok(status.map_or_else(
         || {
-            eprintln!("the program had more than {most} processes and was ended");
+            eprintln!("the program had more than {most} processes and was terminated");
             ExitCode::from(CANNOT_RUN)
         },
         exit_code,

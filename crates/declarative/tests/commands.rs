@@ -218,7 +218,7 @@ tools:
     );
     assert_eq!(tools.text("slow", json!({})).await, "12345");
     let (stuck, _) = tools.call("stuck", json!({})).await;
-    assert!(stuck.to_string().contains("wrote nothing for 1s and was ended"), "{stuck}");
+    assert!(stuck.to_string().contains("wrote nothing for 1s and was terminated"), "{stuck}");
 }
 
 /// A call that is cancelled ends its program.

@@ -89,7 +89,7 @@ fn operations_become_tools() {
             "multipart/form-data",
             "pipeDelimited",
             "GET /broken",
-            "POST /dangling: the reference #/nope leads nowhere",
+            "POST /dangling: the reference #/nope cannot be resolved",
         ] {
             assert!(left_out.contains(expected), "{expected}: {left_out}");
         }
@@ -161,7 +161,7 @@ async fn imported_tools_call_the_api() {
     assert!(result.to_string().contains("name is required"), "{result}");
 }
 
-/// What a description says more strictly than the tool file is kept or reported.
+/// Rules of a description that tool files cannot express are kept or reported.
 #[test]
 fn siblings_of_references_patterns_and_responses_are_kept_or_reported() {
     for version in ["3.0.3", "3.1.0"] {

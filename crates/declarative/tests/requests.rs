@@ -201,6 +201,39 @@ async fn only_safe_requests_are_repeated() {
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
+/// A server that asks for an endless wait, and a token endpoint that never answers, cost no more than
+/// the timeout.
+#[tokio::test]
+async fn servers_cannot_hold_a_call_longer_than_its_timeout() {
+    let forever = u64::MAX.to_string();
+    let server =
+        MockServer::start(None, move |_| Reply::status(503).header("retry-after", forever.clone()))
+            .await;
+    // It takes connections, and nobody reads from them.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tools = Tools::of(&format!(
+        r#"
+tools:
+- name: busy
+  description: d
+  http: {{url: "http://{0}/", allow_private: [127.0.0.1]}}
+- name: token
+  description: d
+  http:
+    url: http://{0}/
+    allow_private: [127.0.0.1]
+    timeout: 200ms
+    auth: {{oauth: {{token_url: "http://{1}/", client_id: me, client_secret: {{secret: "env:CARGO_PKG_NAME"}}}}}}
+"#,
+        server.address,
+        silent.local_addr().unwrap()
+    ));
+    assert!(tools.failure("busy", json!({})).await.contains("503"));
+    let failure = tools.failure("token", json!({})).await;
+    assert!(failure.contains("did not answer within 200ms"), "{failure}");
+    assert_eq!(server.take().len(), 1);
+}
+
 #[tokio::test]
 async fn credentials_are_sent_and_masked() {
     let server = MockServer::start(None, |request| match request.target.as_str() {

@@ -1,4 +1,4 @@
-//! Mark of the processes of a program, by which those are found that left its process group.
+//! Process mark: finds the processes of a program that have left its process group.
 //!
 //! The mark is a limit that every process inherits and that the kernel does not apply any more: the
 //! limit on file locks of Linux 2.4. Neither `setsid`, nor a second fork, nor another program remove
@@ -58,7 +58,7 @@ impl ProcessMark {
         let server = getpid().as_raw_nonzero().get();
         for id in self.candidates() {
             let Some(pid) = Pid::from_raw(id).filter(|pid| *pid != self.program) else { continue };
-            if self.is_on(id) && parent(id) == Some(server) && server != 1 {
+            if self.marks(id) && parent(id) == Some(server) && server != 1 {
                 // Fails if it has ended.
                 let _ = prlimit(Some(pid), Resource::Locks, usual);
             }
@@ -70,13 +70,13 @@ impl ProcessMark {
     pub(super) fn signal(self, signal: Signal) -> bool {
         let mut found = false;
         for id in self.candidates() {
-            let Some(pid) = Pid::from_raw(id).filter(|_| self.is_on(id)) else { continue };
+            let Some(pid) = Pid::from_raw(id).filter(|_| self.marks(id)) else { continue };
             if getpgid(Some(pid)) == Ok(self.program) {
                 continue;
             }
             // A descriptor stays with the process whose mark is read, whoever gets its id.
             let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-            if self.is_on(id) && !is_zombie(id) && pidfd_send_signal(&process, signal).is_ok() {
+            if self.marks(id) && !is_zombie(id) && pidfd_send_signal(&process, signal).is_ok() {
                 found = true;
             }
         }
@@ -86,7 +86,7 @@ impl ProcessMark {
     /// Returns the ids given since the program was started.
     fn candidates(self) -> Vec<i32> {
         let last = last_id();
-        if self.before < last && last - self.before < MOST_TRIED {
+        if self.before < last && last - self.before < MAX_CANDIDATES {
             return (self.before..=last).collect();
         }
         // The numbers began again, or there are too many to try.
@@ -94,7 +94,7 @@ impl ProcessMark {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    fn is_on(self, id: i32) -> bool {
+    fn marks(self, id: i32) -> bool {
         let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap_or_default();
         let locks = limits.lines().find_map(|line| line.strip_prefix("Max file locks"));
         let soft = locks.and_then(|locks| locks.split_whitespace().next());
@@ -125,5 +125,5 @@ fn status_field(id: i32, number: usize) -> Option<String> {
 /// Distinguishes marks from limits that somebody set.
 const BASE: u64 = 1 << 62;
 
-/// Ids to try one by one, rather than to list all processes.
-const MOST_TRIED: i32 = 2_000;
+/// Limit on ids that are tried one by one; beyond it, all processes are listed.
+const MAX_CANDIDATES: i32 = 2_000;

@@ -256,16 +256,16 @@ impl ProcessReader {
             }
             Exit::Status(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => format!("{name} exited with code {code}"),
-                (None, Some(signal)) => format!("{name} was ended by signal {signal}"),
+                (None, Some(signal)) => format!("{name} was terminated by signal {signal}"),
                 (None, None) => format!("{name} failed"),
             },
             Exit::TimedOut if self.is_streamed => {
-                format!("{name} wrote nothing for {:?} and was ended", self.timeout)
+                format!("{name} wrote nothing for {:?} and was terminated", self.timeout)
             }
             Exit::TimedOut => {
-                format!("{name} did not finish within {:?} and was ended", self.timeout)
+                format!("{name} did not finish within {:?} and was terminated", self.timeout)
             }
-            Exit::Lost => format!("{name} was ended"),
+            Exit::Lost => format!("{name} was terminated"),
         };
         let errors = String::from_utf8_lossy(&self.errors.lock()).into_owned();
         let errors = self.masker.text(errors.trim());

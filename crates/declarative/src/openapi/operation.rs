@@ -145,7 +145,7 @@ impl Import<'_> {
         schemas: &mut Schemas<'_>,
     ) -> Result<(), Skipped> {
         if parameter.is_null() {
-            return Err(Skipped("the reference of a parameter leads nowhere".to_owned()));
+            return Err(Skipped("the reference of a parameter cannot be resolved".to_owned()));
         }
         let name = parameter["name"].as_str().unwrap_or_default().to_owned();
         let place = parameter["in"].as_str().unwrap_or_default();
@@ -194,7 +194,7 @@ impl Import<'_> {
                 }
             }
             "cookie" => return leave_out("arguments do not set cookies"),
-            _ => return leave_out("its place is unknown"),
+            _ => return leave_out("its location `in` is unknown"),
         }
         let argument = request.argument(&name, place);
         let mut property = schemas.convert(schema).map_err(Skipped)?;

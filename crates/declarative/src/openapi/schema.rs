@@ -117,7 +117,7 @@ impl<'a> Schemas<'a> {
             return Ok(name.clone());
         }
         let target = target(self.spec, reference)
-            .ok_or_else(|| format!("the reference {reference} leads nowhere in the description"))?;
+            .ok_or_else(|| format!("the reference {reference} cannot be resolved"))?;
         let last = reference.rsplit('/').next().unwrap_or_default();
         let plain: String = last
             .chars()
