@@ -89,7 +89,7 @@ async fn crates_are_packed_for_several_systems() {
     assert_eq!(read(&entry)["packages"][0]["identifier"], "https://example.com/greeter-0.3.1.mcpb");
 }
 
-/// What `mcp-flow new` creates can be packed and published.
+/// Projects of `mcp-flow new` can be packed and published.
 #[tokio::test]
 async fn new_projects_are_packed() {
     let folder = tempfile::tempdir().unwrap();

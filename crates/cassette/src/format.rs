@@ -175,11 +175,11 @@ impl Cassette {
                 Err(problem) => {
                     let problem = match problem.classify() {
                         Category::Data => format!(
-                            "a member at column {} is not of its type, such as `at`, a number, or \
-                             `from`, \"client\" or \"server\"",
+                            "a member at column {} has the wrong type: `at` must be a number, and `from` \
+                             \"client\" or \"server\"",
                             problem.column()
                         ),
-                        _ => format!("this is no JSON from column {} on", problem.column()),
+                        _ => format!("invalid JSON at column {}", problem.column()),
                     };
                     return Err(CassetteError::Damaged { line, problem });
                 }

@@ -50,7 +50,7 @@ struct Session {
     streams: HashMap<u64, Arc<Events>>,
     /// Stream for everything else, which keeps events until it is opened.
     events: Arc<Events>,
-    /// All replies go to the one stream.
+    /// Set if all replies go to the one stream.
     is_legacy: bool,
 }
 
@@ -59,7 +59,7 @@ struct Session {
 struct Events {
     schedule: Mutex<Schedule>,
     changed: Notify,
-    /// Nothing will be added.
+    /// Set once no more events are added.
     is_closed: AtomicBool,
 }
 

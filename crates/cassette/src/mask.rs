@@ -18,8 +18,9 @@ pub struct Masker {
     names: Vec<String>,
 }
 
+/// Surroundings of a value, on which it depends whether the value is masked.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct MaskContext {
     /// Beneath a member with the name of a secret.
     is_secret: bool,
     /// Beneath a member whose numbers are no secrets.
@@ -51,12 +52,12 @@ impl Masker {
 
     /// Masks a value. Returns whether anything was masked.
     pub fn mask(&self, value: &mut Value) -> bool {
-        self.mask_at(value, Place::default())
+        self.mask_at(value, MaskContext::default())
     }
 
     /// Masks a text, such as a line of a log.
     pub fn mask_text(&self, text: &str) -> String {
-        self.masked_text(text, Place::default()).unwrap_or_else(|| text.to_owned())
+        self.masked_text(text, MaskContext::default()).unwrap_or_else(|| text.to_owned())
     }
 
     /// Masks a command, and joins its words.
@@ -69,20 +70,20 @@ impl Masker {
     /// ```
     pub fn mask_command(&self, words: &[String]) -> String {
         let mut words: Vec<_> = words.iter().map(|word| Value::from(word.as_str())).collect();
-        self.mask_array(&mut words, Place::default());
+        self.mask_array(&mut words, MaskContext::default());
         let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
         self.mask_text(&words.join(" "))
     }
 
-    fn mask_at(&self, value: &mut Value, place: Place) -> bool {
+    fn mask_at(&self, value: &mut Value, context: MaskContext) -> bool {
         match value {
-            Value::Object(members) => self.mask_object(members, place),
-            Value::Array(values) => self.mask_array(values, place),
-            Value::Number(_) if place.is_count => false,
-            Value::String(_) | Value::Number(_) if place.is_secret && !place.in_schema => {
+            Value::Object(members) => self.mask_object(members, context),
+            Value::Array(values) => self.mask_array(values, context),
+            Value::Number(_) if context.is_count => false,
+            Value::String(_) | Value::Number(_) if context.is_secret && !context.in_schema => {
                 replace(value)
             }
-            Value::String(text) => match self.masked_text(text, place) {
+            Value::String(text) => match self.masked_text(text, context) {
                 Some(masked) => {
                     *text = masked;
                     true
@@ -93,17 +94,17 @@ impl Masker {
         }
     }
 
-    fn mask_object(&self, members: &mut Map<String, Value>, place: Place) -> bool {
+    fn mask_object(&self, members: &mut Map<String, Value>, context: MaskContext) -> bool {
         // `{"name": "DB_PASSWORD", "value": …}`
         let names = ["name", "key", "header", "variable", "field"];
         let mut named = names.iter().filter_map(|name| members.get(*name)?.as_str());
-        let is_named = !place.in_schema
+        let is_named = !context.in_schema
             && (named.any(|name| self.is_secret(name))
                 || members.get("metadata").is_some_and(|about| self.is_key_secret(about)));
         let is_grant = members.keys().any(|name| GRANT.contains(&&*normalize_name(name)));
         let mut changed = false;
         for (name, value) in members.iter_mut() {
-            let mut inner = self.enter(name, place);
+            let mut inner = self.enter(name, context);
             inner.is_secret |= is_named && VALUES.contains(&&**name);
             inner.is_secret |= is_grant && name == "code";
             changed |= match (name.as_str(), value) {
@@ -124,7 +125,7 @@ impl Masker {
     }
 
     /// Masks values, and those behind the name of a secret option: `["--password", "x"]`.
-    fn mask_array(&self, values: &mut [Value], place: Place) -> bool {
+    fn mask_array(&self, values: &mut [Value], context: MaskContext) -> bool {
         let mut changed = false;
         let mut option = String::new();
         for value in values {
@@ -133,20 +134,20 @@ impl Masker {
                 && text.split_once(':').is_some_and(|(user, _)| !user.is_empty());
             let is_value = !option.is_empty()
                 && !text.starts_with("--")
-                && !place.in_schema
+                && !context.in_schema
                 && (is_login || self.is_secret(&option));
             let is_option = text.starts_with('-') && text.len() <= MAX_OPTION && !is_value;
             option = if is_option { text.to_owned() } else { String::new() };
             changed |= match is_value && value.is_string() {
                 true => replace(value),
-                false => self.mask_at(value, place),
+                false => self.mask_at(value, context),
             };
         }
         changed
     }
 
     /// Masks answers to questions of flows, by the keys of the questions.
-    fn mask_responses(&self, responses: &mut Map<String, Value>, place: Place) -> bool {
+    fn mask_responses(&self, responses: &mut Map<String, Value>, context: MaskContext) -> bool {
         let mut changed = false;
         for (key, response) in responses.iter_mut() {
             // Behind a number sign is the number of the question.
@@ -155,7 +156,7 @@ impl Masker {
                 let given = response.iter_mut().filter(|(name, _)| *name != "action");
                 changed |= given.fold(false, |changed, (_, value)| mask_all(value) | changed);
             }
-            changed |= self.mask_at(response, place);
+            changed |= self.mask_at(response, context);
         }
         changed
     }
@@ -187,23 +188,23 @@ impl Masker {
         metadata["key"].as_str().is_some_and(|key| self.is_secret(key))
     }
 
-    /// The place of a member.
-    fn enter(&self, name: &str, place: Place) -> Place {
+    /// The context of a member.
+    fn enter(&self, name: &str, context: MaskContext) -> MaskContext {
         let normal = normalize_name(name);
-        let is_own = self.is_secret(name) || (place.in_api && normal == "key");
-        let is_secret = place.is_secret || is_own;
+        let is_own = self.is_secret(name) || (context.in_api && normal == "key");
+        let is_secret = context.is_secret || is_own;
         let is_schema = ["inputSchema", "outputSchema", "requestedSchema"].contains(&name);
         // The example and default of a secret are secrets too.
         let is_value = ["default", "const", "examples", "example", "enum"].contains(&name);
-        let in_schema = (place.in_schema || is_schema) && !(place.is_secret && is_value);
-        let in_headers = place.in_headers || ["headers", "env"].contains(&&*normal);
-        Place {
+        let in_schema = (context.in_schema || is_schema) && !(context.is_secret && is_value);
+        let in_headers = context.in_headers || ["headers", "env"].contains(&&*normal);
+        MaskContext {
             is_secret,
-            is_count: place.is_count || !place.is_secret && is_own && is_count_name(name),
+            is_count: context.is_count || !context.is_secret && is_own && is_count_name(name),
             in_schema,
             in_headers,
             in_api: normal.ends_with("api"),
-            depth: place.depth,
+            depth: context.depth,
         }
     }
 
@@ -212,16 +213,16 @@ impl Masker {
         self.names.contains(&normalize_name(name)) || is_secret_name(name)
     }
 
-    fn masked_text(&self, text: &str, place: Place) -> Option<String> {
+    fn masked_text(&self, text: &str, context: MaskContext) -> Option<String> {
         let start = text.trim_start();
-        if place.depth < MAX_DEPTH
+        if context.depth < MAX_DEPTH
             && start.starts_with(['{', '['])
             && let Ok(mut inner) = serde_json::from_str::<Value>(start)
         {
-            let deeper = Place { depth: place.depth + 1, ..Place::default() };
+            let deeper = MaskContext { depth: context.depth + 1, ..MaskContext::default() };
             return self.mask_at(&mut inner, deeper).then(|| inner.to_string());
         }
-        if place.in_headers && is_encoded_login(text) {
+        if context.in_headers && is_encoded_login(text) {
             return Some(MASK.to_owned());
         }
         let masked = mask_secrets(text, MASK, &|name| self.is_secret(name));

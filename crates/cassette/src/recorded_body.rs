@@ -198,7 +198,7 @@ impl Body for CopiedBody {
 }
 
 impl Drop for CopiedBody {
-    /// Nobody polls a body after its end: what it held last is recorded now.
+    /// Records the rest: a body is not polled after its end.
     fn drop(&mut self) {
         self.take_rest();
         for (at, piece) in self.pieces.drain(..) {

@@ -27,7 +27,7 @@ use crate::tap::{Collector, MAX_MESSAGE, Piece};
 #[derive(Clone, Debug)]
 pub struct Recorder {
     jobs: mpsc::UnboundedSender<Job>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     begun: Instant,
     thread: Arc<Mutex<Option<JoinHandle<RecordingSummary>>>>,
     /// Messages that were left out since the last one that was recorded.
@@ -45,13 +45,14 @@ pub struct RecordingSummary {
 
 #[derive(Debug)]
 enum Job {
-    Piece { at: f64, from: Side, connection: u64, exchange: Option<u64>, piece: Piece, room: Room },
+    Piece { at: f64, from: Side, connection: u64, exchange: Option<u64>, piece: Piece, held: Hold },
     Download { at: f64, path: String, bytes: u64, sha256: String },
     Lost { at: f64, messages: u64 },
     End { at: f64 },
 }
 
-type Room = Option<OwnedSemaphorePermit>;
+/// Bytes of the queue that a piece holds until it is written; `None` for the last piece of a body.
+type Hold = Option<OwnedSemaphorePermit>;
 
 /// A file to record to, locked against other recorders. What it holds is kept until recording begins.
 #[derive(Debug)]
@@ -141,7 +142,7 @@ impl Recorder {
             .spawn(move || write_all(tape, waiting, MessageMasker::new(masker)))?;
         Ok(Self {
             jobs,
-            room: Arc::new(Semaphore::new(ROOM)),
+            permits: Arc::new(Semaphore::new(QUEUE_UNITS)),
             begun: Instant::now(),
             thread: Arc::new(Mutex::new(Some(thread))),
             lost: Arc::default(),
@@ -173,11 +174,11 @@ impl Recorder {
             Piece::Large { head, tail, .. } => head.len() + tail.len(),
         };
         let needed = u32::try_from(size / UNIT + 1).unwrap_or(u32::MAX);
-        let room = self.room.clone().acquire_many_owned(needed.min(ROOM_LIMIT)).await.ok();
-        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+        let held = self.permits.clone().acquire_many_owned(needed.min(MAX_UNITS)).await.ok();
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, held });
     }
 
-    /// Records the last piece of a body without waiting for room.
+    /// Records the last piece of a body without waiting for a permit.
     pub(crate) fn record_at_once(
         &self,
         at: f64,
@@ -186,15 +187,15 @@ impl Recorder {
         exchange: Option<u64>,
         piece: Piece,
     ) {
-        let room = None;
-        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+        let held = None;
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, held });
     }
 
     /// Records a whole message for someone who cannot wait. Where messages come faster than they can be
     /// written, they are left out, and the file says how many.
     pub fn record_message(&self, is_from_client: bool, connection: u64, message: &[u8]) {
         let needed = u32::try_from(message.len().min(MAX_MESSAGE) / UNIT + 1).unwrap_or(u32::MAX);
-        let Ok(room) = self.room.clone().try_acquire_many_owned(needed.min(ROOM_LIMIT)) else {
+        let Ok(held) = self.permits.clone().try_acquire_many_owned(needed.min(MAX_UNITS)) else {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -207,8 +208,8 @@ impl Recorder {
         collector.push(message);
         let Some(piece) = collector.take() else { return };
         let from = if is_from_client { Side::Client } else { Side::Server };
-        let (room, exchange) = (Some(room), None);
-        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, room });
+        let (held, exchange) = (Some(held), None);
+        let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, held });
     }
 
     /// Records a download beside the messages.
@@ -286,7 +287,7 @@ fn stop(tape: &mut TapeFile, summary: &mut RecordingSummary, error: &io::Error) 
 /// The line of a job.
 fn line(job: Job, masker: &mut MessageMasker) -> Value {
     match job {
-        Job::Piece { at, from, connection, exchange, piece, room } => {
+        Job::Piece { at, from, connection, exchange, piece, held } => {
             let mut line = json!({"at": at, "from": from, "connection": connection});
             if let Some(exchange) = exchange {
                 line["exchange"] = exchange.into();
@@ -308,7 +309,7 @@ fn line(job: Job, masker: &mut MessageMasker) -> Value {
                     line["large"] = serde_json::to_value(reference).unwrap_or_default();
                 }
             }
-            drop(room);
+            drop(held);
             line
         }
         Job::Download { at, path, bytes, sha256 } => {
@@ -357,7 +358,7 @@ impl TapeFile {
         text.push('\n');
         let length = self.file.metadata().map_or(0, |about| about.len());
         let mut lost = 0;
-        // A full disk has room where a line is taken back.
+        // Taking a line back frees space on a full disk.
         while let Some(end) = self.ends.pop_back() {
             if end > length {
                 lost += 1;
@@ -380,13 +381,14 @@ impl TapeFile {
 /// Bytes that are written together.
 const MAX_PENDING: usize = 64 * 1024;
 
-/// Unit of what waits to be written, in bytes.
+/// Bytes that one permit of the queue stands for.
 const UNIT: usize = 256;
 
-/// Limit on what waits to be written: 8 MiB.
-const ROOM: usize = 8 * 1024 * 1024 / UNIT;
+/// Limit on the queue, in units: 8 MiB.
+const QUEUE_UNITS: usize = 8 * 1024 * 1024 / UNIT;
 
-const ROOM_LIMIT: u32 = 8 * 1024 * 1024 / 256;
+/// Most units that one piece takes.
+const MAX_UNITS: u32 = 8 * 1024 * 1024 / 256;
 
 /// Part of a text that is no message that is kept.
 const MAX_TEXT: usize = 4096;

@@ -22,17 +22,17 @@ pub(crate) enum Piece {
 pub(crate) struct Collector {
     kept: Vec<u8>,
     /// The rest, once the message is beyond the limit.
-    beyond: Option<Beyond>,
+    rest: Option<Rest>,
 }
 
-struct Beyond {
+struct Rest {
     digest: Context,
     length: u64,
     /// At least the last bytes.
     tail: Vec<u8>,
 }
 
-impl Beyond {
+impl Rest {
     fn push(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
         self.length += bytes.len() as u64;
@@ -45,15 +45,15 @@ impl Beyond {
 
 impl Collector {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if let Some(beyond) = &mut self.beyond {
-            beyond.push(bytes);
+        if let Some(rest) = &mut self.rest {
+            rest.push(bytes);
             return;
         }
         self.kept.extend_from_slice(bytes);
         if self.kept.len() > MAX_MESSAGE {
-            let mut beyond = Beyond { digest: Context::new(&SHA256), length: 0, tail: Vec::new() };
-            beyond.push(&self.kept);
-            self.beyond = Some(beyond);
+            let mut rest = Rest { digest: Context::new(&SHA256), length: 0, tail: Vec::new() };
+            rest.push(&self.kept);
+            self.rest = Some(rest);
             self.kept.truncate(HEAD);
             self.kept.shrink_to_fit();
         }
@@ -62,8 +62,8 @@ impl Collector {
     /// Takes the message; `None` if there is none.
     pub(crate) fn take(&mut self) -> Option<Piece> {
         let kept = std::mem::take(&mut self.kept);
-        match self.beyond.take() {
-            Some(Beyond { digest, length, tail }) => {
+        match self.rest.take() {
+            Some(Rest { digest, length, tail }) => {
                 let sha256 = hex(digest.finish().as_ref());
                 Some(Piece::Large { head: kept, tail, bytes: length, sha256 })
             }

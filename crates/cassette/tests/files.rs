@@ -20,7 +20,7 @@ fn a_recording_replaces_only_another_one() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
 }
 
-/// What a file holds is kept until recording begins.
+/// The contents of a file are kept until recording begins.
 #[test]
 fn a_recording_that_does_not_begin_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

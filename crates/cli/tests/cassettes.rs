@@ -252,7 +252,7 @@ fn a_command_is_recorded_without_secrets_and_its_end_is_reported() {
     assert!(!text.contains("hunter2") && text.contains("--password [masked]"), "{text}");
 }
 
-/// Nothing is verified in vain, and CI reads why.
+/// A recording without responses fails the verification, and CI reads why.
 #[test]
 fn a_verification_of_nothing_fails() {
     let folder = tempfile::tempdir().unwrap();

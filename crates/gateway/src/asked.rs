@@ -90,9 +90,9 @@ impl AskedQuestion {
             method::ELICITATION_CREATE => (PromptType::Custom, message.to_owned()),
             method::SAMPLING_CREATE_MESSAGE => {
                 let messages = sanitize::shorten(&self.params["messages"].to_string(), 4000);
-                (PromptType::Custom, format!("A model is asked: {messages}"))
+                (PromptType::Custom, format!("The server asks your model: {messages}"))
             }
-            _ => (PromptType::Custom, "The roots of the client are asked for".to_owned()),
+            _ => (PromptType::Custom, "The server requests the roots of the client".to_owned()),
         };
         let message = match self.is_approval {
             true => message,

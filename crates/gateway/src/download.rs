@@ -1,6 +1,6 @@
 //! Downloads that results of upstreams link to.
 //!
-//! Our own servers deliver large content by links that only their client can read. Such content is
+//! Servers of MCP Flow deliver large content by links that only their client can read. Such content is
 //! offered to the caller as large content of the gateway, and is read from the upstream when the caller
 //! reads it, in constant memory.
 

@@ -252,7 +252,7 @@ impl Follower<'_> {
         })
     }
 
-    /// Answers a question. One that somebody else has answered meanwhile is none.
+    /// Answers a question, unless somebody else has answered it meanwhile.
     async fn respond(
         &self,
         prompt: &Prompt,
@@ -373,9 +373,9 @@ impl Follower<'_> {
                 };
                 self.request.reply(self.upstream, self.context, &result).await
             }
-            Ending::Completed { .. } => Err(error::not_approved(server, "A person refused it")),
+            Ending::Completed { .. } => Err(error::not_approved(server, "The user denied it")),
             Ending::Cancelled { .. } => Err(unanswered("The session of the call was cancelled")),
-            Ending::Expired(_) => Err(unanswered("Nobody answered in time")),
+            Ending::Expired(_) => Err(unanswered("No answer arrived in time")),
             Ending::Failed(fault) => Err(error::lost(server, &fault.message)),
         }
     }

@@ -343,7 +343,7 @@ pub(crate) fn read_questions(
 ) -> Result<Vec<AskedQuestion>, RpcError> {
     let unusable = |problem: &str| error::unusable(server, problem);
     if requests.is_empty() {
-        return Err(unusable("it requires input, and asks nothing"));
+        return Err(unusable("its result requires input, and has no questions"));
     }
     if requests.len() > MAX_QUESTIONS {
         return Err(unusable("it asks too many questions at once"));

@@ -283,7 +283,7 @@ impl Inner {
         self.server.get()?.upgrade()
     }
 
-    /// Ends what an earlier process left, once and in the background.
+    /// Ends the calls that an earlier process left unfinished, once and in the background.
     fn begin_recovery(&self) {
         if self.was_recovered.swap(true, Ordering::Relaxed) {
             return;
@@ -427,7 +427,7 @@ impl CatalogSource for Source {
             loop {
                 let next = match until {
                     None => pending.next().await,
-                    // One that hangs delays nobody for long. What it lists later is announced.
+                    // An upstream that hangs delays lists only briefly. Its definitions are announced later.
                     Some(until) => timeout_at(until, pending.next()).await.ok().flatten(),
                 };
                 let Some(upstream) = next else { return };

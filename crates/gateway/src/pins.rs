@@ -256,7 +256,7 @@ impl Pins {
                 pin.quarantined = Some(definition);
             }
         }
-        // One that was never approved and is gone leaves nothing, or random names would pile up.
+        // A tool that was never approved and is gone is forgotten, or random names would pile up.
         let KeptServer { tools, listed: names, .. } = &mut *kept;
         let names: HashSet<_> = names.iter().collect();
         tools.retain(|name, pin| pin.approved.is_some() || names.contains(name));
@@ -301,7 +301,7 @@ impl Pins {
         })
     }
 
-    /// The tools among those that an upstream lists that were not approved as they are.
+    /// Listed tools whose present definitions are not approved.
     pub(crate) fn refused(&self, server: &str, listed: &[ToolDefinition]) -> HashSet<String> {
         let state = self.state.lock();
         let kept = state.kept.servers.get(server);

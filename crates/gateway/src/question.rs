@@ -88,7 +88,7 @@ pub(crate) struct CallHost {
     capabilities: AskCapabilities,
     questions: Option<mpsc::Sender<LiveQuestion>>,
     takes_tasks: bool,
-    /// Callers that were asked to go to a URL.
+    /// Callers that were sent a URL elicitation.
     url_questions: Option<Arc<UrlQuestions>>,
 }
 
@@ -113,7 +113,7 @@ impl CallHost {
         }
     }
 
-    /// Has the caller hear when what a URL was for is done.
+    /// Notifies the caller when a URL elicitation of the call is complete.
     pub(crate) fn noting(self, url_questions: &Arc<UrlQuestions>) -> Self {
         Self { url_questions: Some(url_questions.clone()), ..self }
     }

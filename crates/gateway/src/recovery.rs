@@ -45,7 +45,7 @@ impl Holder {
 }
 
 impl Sessions {
-    /// Ends what processes left that are gone: calls that were live there are lost.
+    /// Reports the live calls of processes that are gone as lost.
     pub(crate) async fn recover(self: &Arc<Self>) {
         let engine = self.engine().clone();
         let mut after = None;

@@ -92,7 +92,7 @@ impl UpstreamResources {
             if upstream.collisions.swap(collisions, Ordering::Relaxed) != collisions {
                 tracing::warn!(
                     server = upstream.name(),
-                    "{collisions} of its resources have URIs of other servers, and are served as others"
+                    "{collisions} of its resources have URIs of other servers, and are served under other URIs"
                 );
             }
         }

@@ -250,7 +250,7 @@ impl Sessions {
             Turn::Large(key) => Ok(json!({LARGE: key, ROUNDS: rounds})),
             Turn::Failed(error) => fail(&flow, error),
             Turn::Asked { .. } => {
-                let error = error::unusable(&call.server, "it asks without end");
+                let error = error::unusable(&call.server, "it asked too many questions");
                 fail(&flow, error::to_journal(&error))
             }
         }

@@ -1,4 +1,4 @@
-//! Questions to go to a URL, by the id under which the upstream reports their end.
+//! URL elicitations, by the id under which the upstream reports that they are complete.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use mcp_flow_server::context::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Callers with a handshake that were asked to go to a URL, the latest ones. They hear when the upstream
-/// reports the end of that, also after their call.
+/// Callers with a handshake that were sent a URL elicitation, the latest ones. They are notified when the
+/// upstream reports it complete, even after their call has ended.
 #[derive(Debug, Default)]
 pub(crate) struct UrlQuestions {
     asked: Mutex<VecDeque<(String, Client)>>,
 }
 
 impl UrlQuestions {
-    /// Notes the caller that an upstream's question is for.
+    /// Remembers the caller of a URL elicitation.
     pub(crate) fn note(&self, question: &Value, context: &Context) {
         let Some(id) = question["elicitationId"].as_str() else { return };
         if context.revision().is_stateless() || id.len() > MAX_ID_LENGTH {
@@ -30,7 +30,7 @@ impl UrlQuestions {
         asked.push_back((id.to_owned(), context.client().outside_the_call()));
     }
 
-    /// Notes the caller of a request that failed because somebody has to go to URLs first.
+    /// Remembers the caller of a request that failed because it requires URL elicitations first.
     pub(crate) fn note_required(&self, error: &RpcError, context: &Context) {
         if error.code() != URL_ELICITATION_REQUIRED {
             return;
@@ -40,7 +40,7 @@ impl UrlQuestions {
         questions.into_iter().flatten().for_each(|question| self.note(question, context));
     }
 
-    /// Passes on that what a URL was for is done.
+    /// Notifies the caller that a URL elicitation is complete.
     pub(crate) fn complete(&self, params: &Value) {
         let Some(id) = params["elicitationId"].as_str() else { return };
         let client = {
@@ -55,13 +55,13 @@ impl UrlQuestions {
     }
 }
 
-/// Method by which a server reports that what a URL was for is done.
+/// Notification that a URL elicitation is complete.
 pub(crate) const COMPLETE: &str = "notifications/elicitation/complete";
 
-/// Code of the error for a request that needs somebody to go to URLs first, in all revisions.
+/// Code of the error for a request that requires URL elicitations first, in all revisions.
 pub(crate) const URL_ELICITATION_REQUIRED: i32 = -32042;
 
-/// Limit on questions that are remembered per upstream.
+/// Limit on elicitations that are remembered per upstream.
 const MAX_QUESTIONS: usize = 1000;
 
 /// Limit on the length of an id.

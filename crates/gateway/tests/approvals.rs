@@ -69,7 +69,7 @@ async fn a_call_is_sent_only_when_a_person_approves_it() {
     }
 }
 
-/// Somebody else approves a call of a client that cannot be asked.
+/// A call of a client that cannot be asked is approved by somebody else.
 #[tokio::test]
 async fn a_call_is_approved_in_its_session() {
     for (client_revision, server) in pairs() {

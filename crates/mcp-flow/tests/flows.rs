@@ -7,7 +7,7 @@ use mcp_flow_testkit::Peer;
 use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
-/// Where a service goes
+/// Target of a deployment
 #[data]
 #[derive(Debug)]
 enum Target {
@@ -20,7 +20,7 @@ enum Target {
 async fn deploy(
     flow: Flow,
     service: String,
-    /// Where to
+    /// Environment to deploy to
     target: Target,
     #[param(default = 1, range = 1..=9)] replicas: u8,
 ) -> FlowResult<String> {
@@ -194,7 +194,7 @@ async fn parameters_are_arguments() {
         tools.iter().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
     };
     assert_eq!(schema("deploy")["required"], json!(["service", "target"]));
-    assert_eq!(schema("deploy")["properties"]["target"]["description"], "Where to");
+    assert_eq!(schema("deploy")["properties"]["target"]["description"], "Environment to deploy to");
     assert_eq!(schema("deploy")["properties"]["replicas"]["maximum"], 9);
     assert_eq!(schema("restart")["required"], json!(["service"]));
     assert_eq!(schema("plan")["properties"]["city"]["type"], "string");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 fn review(
     /// The code
     code: String,
-    /// How strict to be
+    /// Strictness of the review
     strictness: Option<Strictness>,
     #[param(range = 1..=5, default = 3)] findings: u8,
 ) -> Vec<PromptMessage> {
@@ -31,7 +31,7 @@ fn review(
 enum Strictness {
     /// Only what is wrong
     Mild,
-    /// What could be better, too
+    /// Suggestions for improvement, too
     Harsh,
 }
 
@@ -62,7 +62,7 @@ fn plain() -> String {
 
 #[data]
 struct Trip {
-    /// Where to
+    /// City to travel to
     city: String,
     days: Option<u16>,
 }
@@ -86,7 +86,7 @@ async fn a_prompt_is_listed_with_its_signature() {
                 "description": "Ask for a review of code\n\nIn any language.",
                 "arguments": [
                     {"name": "code", "description": "The code", "required": true},
-                    {"name": "strictness", "description": "How strict to be", "required": false},
+                    {"name": "strictness", "description": "Strictness of the review", "required": false},
                     {"name": "findings", "required": false},
                 ],
                 "_meta": {"version": 2},
@@ -103,7 +103,7 @@ async fn a_prompt_is_listed_with_its_signature() {
             {
                 "name": "plan",
                 "arguments": [
-                    {"name": "city", "description": "Where to", "required": true},
+                    {"name": "city", "description": "City to travel to", "required": true},
                     {"name": "days", "required": false},
                 ],
             },

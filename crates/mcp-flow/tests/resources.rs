@@ -7,7 +7,7 @@ use mcp_flow_testkit::Peer;
 use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
-/// What we live by
+/// Our motto
 #[resource("about:motto", title = "Motto", mime_type = "text/plain", quick)]
 fn motto() -> &'static str {
     "Plain beats clever."
@@ -52,7 +52,7 @@ async fn a_resource_is_listed_with_its_signature() {
         json!([
             {
                 "uri": "about:motto", "name": "motto", "title": "Motto",
-                "description": "What we live by", "mimeType": "text/plain",
+                "description": "Our motto", "mimeType": "text/plain",
             },
             {"uri": "about:who", "name": "caller", "description": "Who asks"},
             {"uri": "about:bytes", "name": "bytes", "_meta": {"kind": "raw"}},

@@ -33,7 +33,7 @@ fn repeat(
     vec![word; count.into()].join(separator.as_deref().unwrap_or(" "))
 }
 
-/// How large a thing is
+/// Size of a thing
 #[data]
 #[derive(Debug)]
 #[serde(rename_all = "snake_case")]
@@ -56,7 +56,7 @@ struct Parcel {
 #[derive(Debug)]
 struct Address {
     city: String,
-    /// How large it is
+    /// Its size
     size: Option<Size>,
     near: Option<Box<Place>>,
 }
@@ -75,7 +75,7 @@ struct Quote {
     route: Vec<String>,
 }
 
-/// What sending a parcel costs
+/// Price of sending a parcel
 #[tool]
 async fn quote(context: &Context, parcel: Parcel) -> Result<Quote, Failure> {
     context.progress(1.0, None, None);
@@ -140,7 +140,7 @@ impl Counter {
     #[tool(quick)]
     fn count(
         &self,
-        /// How many
+        /// Number of them
         #[param(default = 1)]
         more: u64,
     ) -> u64 {
@@ -210,7 +210,7 @@ async fn a_tool_is_listed_with_its_signature() {
     assert_eq!(tool("quote")["outputSchema"]["required"], json!(["price", "route"]));
     let address = &tool("describe")["inputSchema"];
     assert_eq!(address["required"], json!(["city"]));
-    assert_eq!(address["properties"]["size"]["description"], "How large it is");
+    assert_eq!(address["properties"]["size"]["description"], "Its size");
     assert!(!address.to_string().contains("null"), "{address}");
     assert_eq!(tool("relaxed").get("outputSchema"), None, "only objects in this revision");
     assert_eq!(tool("counter.count")["description"], "Add to the count");

@@ -36,7 +36,7 @@ pub(super) fn tools() -> Vec<Result<Tool, BadTool>> {
 /// A name, and optionally an age.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Person {
-    /// What to call you
+    /// Name to address you by
     #[schemars(length(min = 1))]
     name: String,
     age: Option<u8>,

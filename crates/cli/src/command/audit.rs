@@ -12,11 +12,11 @@ use crate::terminal::output;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Action {
     /// Verify the hash chain of a log; report the number of entries or the first invalid line
     Verify {
         /// Audit log; if it was rotated, all its files, oldest first
@@ -39,7 +39,7 @@ enum What {
 
 impl Audit {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let What::Verify { files, key_file, after, holds } = self.what;
+        let Action::Verify { files, key_file, after, holds } = self.action;
         let keys = key_file.as_deref().map(file::load).transpose()?;
         let verified = verify(&files, keys.as_ref(), &Expected { after, holds })?;
         let mut text = format!("{} entries, all valid\n", verified.entries);

@@ -16,11 +16,11 @@ use crate::terminal::output;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Action {
     /// Validate a configuration file
     Check {
         /// Configuration file
@@ -54,8 +54,8 @@ fn generate_secret() -> anyhow::Result<String> {
 
 impl Config {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        match self.what {
-            What::Check { file } => {
+        match self.action {
+            Action::Check { file } => {
                 let read = File::read_and_check(&file, access::check)?;
                 if !tool_files::are_valid(&tool_files::problems_of(&read.offer.tools)?)? {
                     return Ok(ExitCode::FAILURE);
@@ -72,14 +72,14 @@ impl Config {
                 }
                 output::print(&format!("{} is valid\n", file.display()))?;
             }
-            What::Show { file } => {
+            Action::Show { file } => {
                 let file = File::read_or_default(file.as_deref())?.without_secrets();
                 output::print(&toml::to_string_pretty(&file)?)?;
             }
-            What::Schema => {
+            Action::Schema => {
                 output::print(&format!("{:#}\n", File::schema()))?;
             }
-            What::Token { name } => {
+            Action::Token { name } => {
                 mcp_flow::identity::check_name(&name).map_err(anyhow::Error::msg)?;
                 let token = generate_secret()?;
                 let hash = TokenHash::of(&token);
@@ -87,7 +87,7 @@ impl Config {
                 eprintln!("[[identity.tokens]]\nname = {name:?}\nsha256 = \"{hash}\"\n");
                 output::print(&format!("{token}\n"))?;
             }
-            What::Key => {
+            Action::Key => {
                 eprintln!(
                     "The key is shown only once. Store it at client and server in a file with mode 600, \
                      newest key first, or in an environment variable."

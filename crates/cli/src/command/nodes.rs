@@ -13,11 +13,11 @@ use crate::terminal::output::{Format, print, print_json, sanitize, table};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Nodes {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Action {
     /// List the live nodes, oldest first
     List {
         /// Store that they share: sqlite:PATH or postgres://USER@HOST/DB
@@ -32,7 +32,7 @@ enum What {
 
 impl Nodes {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let What::List { store, format } = self.what;
+        let Action::List { store, format } = self.action;
         if let Some(path) = store.path().filter(|path| !path.exists()) {
             anyhow::bail!("no store found at {}", path.display());
         }

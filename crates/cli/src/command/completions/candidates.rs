@@ -18,7 +18,7 @@ pub(super) struct Candidate {
     pub(super) help: Option<String>,
 }
 
-/// What the first word after the server names.
+/// Kind of names that follow the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Tool,

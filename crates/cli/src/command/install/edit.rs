@@ -243,7 +243,7 @@ mod tests {
         assert!(changed.starts_with(toml) && changed.contains("[mcp_servers.flow]"), "{changed}");
     }
 
-    /// What a person has set beside the command stays, in every format.
+    /// Settings that a person has added beside the command stay, in every format.
     #[test]
     fn known_servers_keep_what_is_not_replaced() {
         for host in HostName::ALL {
