@@ -98,7 +98,7 @@ async fn notifications_end_with_the_permission() {
     let granted = permissions.clone();
     let fixture = Fixture::interactive_as(|flows| flows, move |server| server.permissions(granted));
     let mut peer = connect(&fixture.server, "ada");
-    let principal = Principal::named("ada").scoped(["flows"]);
+    let principal = Principal::named("ada").scoped(["jobs"]);
     let info = ConnectionInfo { principal, ..ConnectionInfo::new("memory") };
     let mut other = memory::connect_with(&fixture.server, info);
     let job = call(&mut peer, "job").await["taskId"].clone();
@@ -108,8 +108,8 @@ async fn notifications_end_with_the_permission() {
     let begun = peer.next().await;
     assert_eq!(begun["params"]["notifications"]["taskIds"], json!([job]), "{begun}");
     permissions.replace(&Permissions::new(vec![AccessRule {
-        scopes: vec!["flows".to_owned()],
-        flows: Names::all(),
+        scopes: vec!["jobs".to_owned()],
+        tools: Names::all(),
         ..AccessRule::default()
     }]));
     fixture.gate.release_one();
