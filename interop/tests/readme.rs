@@ -102,6 +102,11 @@ fn execute(commands: &str) -> String {
     output
 }
 
+/// Picks a port on which nothing listens, and that no program gets by asking for any.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let given_out: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    let ports = std::iter::repeat_with(|| fastrand::u16(given_out / 2..given_out));
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.take(100).find(is_free).expect("a port is free")
 }

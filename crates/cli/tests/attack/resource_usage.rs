@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mcp_flow_testkit::wait::within;
+
 /// Resident memory in bytes and number of open file descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceUsage {
@@ -28,14 +30,17 @@ impl ResourceUsage {
 
     /// Waits until the number of file descriptors is stable, and returns the usage.
     pub(crate) async fn settled(id: u32) -> Self {
-        let (mut last, mut same) = (Self::of(id), 0);
-        while same < 10 {
-            tokio::time::sleep(STEP).await;
-            let now = Self::of(id);
-            same = if now.handles == last.handles { same + 1 } else { 0 };
-            last = now;
-        }
-        last
+        let settling = async {
+            let (mut last, mut same) = (Self::of(id), 0);
+            while same < 10 {
+                tokio::time::sleep(STEP).await;
+                let now = Self::of(id);
+                same = if now.handles == last.handles { same + 1 } else { 0 };
+                last = now;
+            }
+            last
+        };
+        within("the number of file descriptors to be stable", settling).await
     }
 }
 
