@@ -354,7 +354,7 @@ impl Engine {
     }
 
     /// Fails with a conflict, and drops the slot, if another node has changed the session. What a
-    /// slot says is told to callers only after an append or this check.
+    /// slot says is told to callers only after an append or this check, unless the session has ended.
     pub(crate) async fn check_current(&self, slot: &Arc<Slot>) -> Result<(), EngineError> {
         let Some(shared) = self.shared() else { return Ok(()) };
         let head = shared.head(slot.id).await?;

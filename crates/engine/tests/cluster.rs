@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{
-    AnswerReply, Definition, Engine, EngineError, Flow, FlowResult, Notice, SessionStatus, View,
+    AnswerReply, Clock, Definition, Engine, EngineError, Flow, FlowResult, Notice, SessionStatus,
+    SystemClock, View,
 };
 use mcp_flow_session::question::text;
 use mcp_flow_session::store::SharedStore;
@@ -18,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::support::{NoParams, me, open, result, start, within};
+use super::support::{ManualClock, NoParams, me, open, result, start, within};
 
 /// Effects of steps, in their order.
 type Effects = Arc<Mutex<Vec<Effect>>>;
@@ -47,12 +48,22 @@ struct TestNode {
 }
 
 fn node(store: &Arc<SharedMemory>, number: usize, effects: &Effects) -> TestNode {
+    node_at(store, number, effects, Arc::new(SystemClock))
+}
+
+fn node_at(
+    store: &Arc<SharedMemory>,
+    number: usize,
+    effects: &Effects,
+    clock: Arc<dyn Clock>,
+) -> TestNode {
     let connection = store.connect();
     let effects = Arc::clone(effects);
     let ledger = move |flow: Flow, _: NoParams| ledger(flow, number, Arc::clone(&effects));
     let engine = Engine::builder(Arc::clone(&connection) as Arc<dyn Store>)
         .flow(Definition::new("ledger", ledger))
         .flow(Definition::new("beside", beside))
+        .clock(clock)
         .start();
     TestNode { engine, connection }
 }
@@ -177,6 +188,27 @@ async fn no_node_replies_from_outdated_memory() {
         let again = node.engine.cancel(view.id, &me(), None).await;
         assert!(matches!(again, Err(EngineError::AlreadyCancelled)), "{again:?}");
     }
+}
+
+/// The result of an ended session is read from the store once: no node can change it. Once its
+/// tombstone may be erased, the store is asked again.
+#[tokio::test(start_paused = true)]
+async fn results_are_polled_in_memory() {
+    let (store, effects, clock) = (SharedMemory::create(), Effects::default(), ManualClock::new());
+    let node = |number| node_at(&store, number, &effects, Arc::clone(&clock) as Arc<dyn Clock>);
+    let (one, two) = (node(1), node(2));
+    let view = one.engine.start(start("ledger")).await.unwrap();
+    let ended = one.engine.cancel(view.id, &me(), None).await.unwrap();
+    assert_eq!(two.engine.view(view.id, &me()).await.unwrap().status, ended.status);
+    for node in [&one, &two] {
+        node.connection.cut(true);
+        assert_eq!(node.engine.view(view.id, &me()).await.unwrap().status, ended.status);
+        node.connection.cut(false);
+    }
+    one.connection.erase(view.id).await.unwrap();
+    clock.forward(one.engine.limits().bounds.retention);
+    let erased = two.engine.view(view.id, &me()).await;
+    assert!(matches!(erased, Err(EngineError::NotFound)), "{erased:?}");
 }
 
 /// An answer to a session whose step runs on another node is passed to that node.

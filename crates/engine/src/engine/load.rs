@@ -29,7 +29,7 @@ impl Engine {
             }
             // Between turns everything in the slot is durable, and only that may be read.
             let _turn = slot.turn.lock().await;
-            if !slot.is_stale() && self.is_current(&slot).await? {
+            if !slot.is_stale() && (self.is_final(&slot) || self.is_current(&slot).await?) {
                 let expired = self.expired(&slot.execution.lock().session);
                 return Ok(
                     expired.map_or_else(|| from_slot(&slot), |session| from_session(&session))
@@ -38,13 +38,18 @@ impl Engine {
         }
         let (events, session) = self.read_journal(id, owner).await?;
         let read = from_session(self.expired(&session).as_ref().unwrap_or(&session));
-        let lingers = session.ended.is_some() && !self.inner.limits.linger.is_zero();
-        // Where several nodes share a store, another one may erase it.
-        if lingers && self.inner.membership.is_none() {
+        if session.ended.is_some() && !self.inner.limits.linger.is_zero() {
             // A full table is no reason to fail: it is read from the store again.
             let _ = self.insert_slot(id, &events, session, None);
         }
         Ok(read)
+    }
+
+    /// Returns whether the session of a slot has ended and its tombstone may not be erased yet: no node
+    /// changes it any more, so polls of its result need not ask the store.
+    fn is_final(&self, slot: &Slot) -> bool {
+        let now = self.now();
+        slot.execution.lock().session.ended.as_ref().is_some_and(|ended| now < ended.until)
     }
 
     /// Returns whether no other node has changed the session of a slot.
