@@ -239,8 +239,12 @@ impl Inner {
             self.initialized.send_replace(true);
         }
         match delivered {
-            Ok(response) if response.status() == StatusCode::NOT_FOUND && self.has_session() => {
-                self.end_session();
+            Ok(response) if self.has_session() && response.status().is_client_error() => {
+                let (head, body) = response.into_parts();
+                let body = exchange::read_body(body, exchange::MAX_ERROR_BODY).await;
+                if is_session_unknown(head.status, &body.unwrap_or_default()) {
+                    self.end_session();
+                }
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "cannot send a message"),
@@ -299,11 +303,13 @@ impl Inner {
         if !head.status.is_success() {
             let body =
                 exchange::read_body(body, exchange::MAX_ERROR_BODY).await.unwrap_or_default();
-            if self.has_session() && head.status == StatusCode::NOT_FOUND && !is_opening {
-                self.end_session();
-                // The request was not processed, so it may be retried.
+            if self.has_session() && !is_opening && is_session_unknown(head.status, &body) {
+                // The request was not processed, so it may be retried; of the others that is not
+                // known.
                 let what = "the session has ended".to_owned();
-                return Err(TransportError::Unreachable { what, source: None });
+                self.inbox.fail(id, TransportError::Unreachable { what, source: None });
+                self.end_session();
+                return Ok(());
             }
             let is_not_found = is_opening
                 && head.status == StatusCode::NOT_FOUND
@@ -470,11 +476,16 @@ async fn listen(inner: Weak<Inner>) {
                     return inner.inbox.closed(error);
                 }
             }
-            Ok(response) if response.status() == StatusCode::NOT_FOUND && inner.has_session() => {
-                return inner.end_session();
+            Ok(response) if response.status().is_client_error() => {
+                let (head, body) = response.into_parts();
+                let body = exchange::read_body(body, exchange::MAX_ERROR_BODY).await;
+                if inner.has_session() && is_session_unknown(head.status, &body.unwrap_or_default())
+                {
+                    inner.end_session();
+                }
+                // Otherwise the server does not offer the stream.
+                return;
             }
-            // The server does not offer the stream.
-            Ok(response) if response.status().is_client_error() => return,
             Ok(_) | Err(_) => {}
         }
         if inner.inbox.is_abandoned() {
@@ -484,6 +495,18 @@ async fn listen(inner: Weak<Inner>) {
         attempt += 1;
         tokio::time::sleep(position.backoff(attempt)).await;
     }
+}
+
+/// Returns whether a rejection says that the server does not know the session: 404, as specified, or
+/// 400 with an error about it, as servers send that keep no record of ended sessions.
+fn is_session_unknown(status: StatusCode, body: &[u8]) -> bool {
+    if status != StatusCode::BAD_REQUEST {
+        return status == StatusCode::NOT_FOUND;
+    }
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = body["error"]["message"].as_str().unwrap_or_default().to_ascii_lowercase();
+    let is_of_transport = matches!(body["error"]["code"].as_i64(), Some(-32600 | -32099..=-32000));
+    is_of_transport && ["session", "not initialized"].iter().any(|word| message.contains(word))
 }
 
 /// Returns whether an error body is the JSON-RPC error "method not found".

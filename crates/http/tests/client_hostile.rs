@@ -1,11 +1,13 @@
 //! The client against servers that are not MCP servers, disconnect, or are hostile.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use mcp_flow_client::{ChangeFilter, Client, Error, ErrorKind, Revision, RevisionPolicy};
 use mcp_flow_http::client::{HttpOptions, server};
+use mcp_flow_testkit::scripted;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::json;
@@ -109,6 +111,52 @@ async fn the_client_reconnects_to_a_restarted_server() {
         tokio::spawn(async move { bound.serve(&served, std::future::pending()).await });
         let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).repeatable().await;
         assert_eq!(sum.unwrap().text(), "5", "{revision}");
+    }
+}
+
+/// A server that no longer knows the session has not processed the request, so it is sent again in a
+/// new session. Some servers reject such a request with 400 instead of 404.
+#[tokio::test]
+async fn requests_of_a_forgotten_session_are_sent_again() {
+    let no_session = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
+    let other = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}"#;
+    for (status, body, is_sent_again) in [
+        ("404 Not Found", "", true),
+        ("400 Bad Request", no_session, true),
+        ("400 Bad Request", other, false),
+    ] {
+        let sessions = AtomicUsize::new(0);
+        let address = scripted::http(move |mut request| match request.method() {
+            "initialize" => {
+                let session = sessions.fetch_add(1, Ordering::SeqCst);
+                let result = json!({"jsonrpc": "2.0", "id": request.message["id"], "result": {
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "s", "version": "1"}}});
+                let result = result.to_string();
+                request.write(&format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: {session}\r\n\
+                     content-length: {}\r\nconnection: close\r\n\r\n{result}",
+                    result.len()
+                ));
+            }
+            "tools/call" if sessions.load(Ordering::SeqCst) == 1 => {
+                request.content(status, "application/json", body);
+            }
+            "tools/call" => request.result(&json!({"content": [{"type": "text", "text": "done"}]})),
+            _ if request.line.starts_with("GET") => {
+                request.content("405 Method Not Allowed", "text/plain", "");
+            }
+            _ => request.content("202 Accepted", "text/plain", ""),
+        });
+        let url = format!("http://{address}/mcp");
+        let builder = Client::builder()
+            .with(|options| options.revision = RevisionPolicy::Only(Revision::V2025_11_25));
+        let client = builder.connect(server(&url, &HttpOptions::new()).unwrap()).await.unwrap();
+        let called = within("the call", client.call_tool("once", json!({})).into_future()).await;
+        match called {
+            Ok(outcome) => assert!(is_sent_again && outcome.text() == "done", "{status}"),
+            Err(error) => assert!(!is_sent_again, "{status} {body}: {error}"),
+        }
     }
 }
 
