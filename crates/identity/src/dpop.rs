@@ -56,8 +56,8 @@ impl Default for DpopSettings {
 
 /// Verifies proofs, and remembers those it has accepted.
 ///
-/// A process knows nothing of proofs that another one accepted before it. One that is older than this
-/// verifier therefore has to contain a nonce, even if nonces are not required.
+/// A process knows nothing of proofs that another one accepted before it. One that may be among them
+/// therefore has to contain a nonce, even if nonces are not required.
 pub(crate) struct ProofVerifier {
     replays: Mutex<ReplayCache>,
     nonces: NonceIssuer,
@@ -90,13 +90,30 @@ impl ProofVerifier {
         let (algorithm, key) = read_header(settings, proof, request.thumbprint)?;
         let claims = verify_signature(proof, algorithm, &key)?;
         let issued = check_claims(settings, &claims, request)?;
-        let needs_nonce = settings.requires_nonce || issued < self.started.as_secs_f64();
+        let has_nonce = claims.contains_key("nonce");
+        let needs_nonce = settings.requires_nonce
+            || self.may_be_replayed(issued, has_nonce, since_1970().as_secs_f64());
         let next = if needs_nonce { self.check_nonce(&claims)? } else { None };
         let id = claims.get("jti").and_then(Value::as_str);
         let id = id.filter(|id| (1..=MAX_ID).contains(&id.len()));
         let id = id.ok_or(ProofRejected::Malformed("it has no usable jti"))?;
         self.replays.lock().insert(request.thumbprint, id, settings.max_age + FUTURE)?;
         Ok(next)
+    }
+
+    /// Waits until proofs dated now, in whole seconds, are certainly younger than this verifier.
+    pub(crate) async fn wait_for_fresh_proofs(&self) {
+        let from = Duration::from_secs(self.started.as_secs() + 1);
+        tokio::time::sleep(from.saturating_sub(since_1970()).min(Duration::from_secs(1))).await;
+    }
+
+    /// Returns whether another process may have accepted a proof before this one, or may find it valid
+    /// after this one. The nonces of a process end with it.
+    fn may_be_replayed(&self, issued: f64, has_nonce: bool, now: f64) -> bool {
+        let started = self.started.as_secs_f64();
+        // One from the future was accepted before only with a nonce.
+        let may_precede = has_nonce && issued < started + FUTURE.as_secs_f64();
+        issued < started || issued > now || may_precede
     }
 
     fn check_nonce(&self, claims: &Claims) -> Result<Option<String>, ProofRejected> {
@@ -223,7 +240,28 @@ const FUTURE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
-    use super::is_same_url;
+    use super::{ProofVerifier, is_same_url};
+
+    /// A proof of an earlier process is never accepted without a nonce of this one, whenever it is dated.
+    #[test]
+    fn proofs_of_an_earlier_process_need_a_nonce() {
+        let verifier = ProofVerifier::new();
+        let started = verifier.started.as_secs_f64();
+        for (issued, has_nonce, now, expected) in [
+            (-1.0, false, 0.0, true),
+            (0.0, false, 0.0, false),
+            (20.0, false, 20.0, false),
+            // From the future: the next process could not tell that this one has accepted it.
+            (20.0, false, 19.0, true),
+            // It may have been accepted 30 seconds early, with a nonce of the earlier process.
+            (20.0, true, 20.0, true),
+            (29.0, true, 60.0, true),
+            (31.0, true, 60.0, false),
+        ] {
+            let found = verifier.may_be_replayed(started + issued, has_nonce, started + now);
+            assert_eq!(found, expected, "{issued}, {has_nonce}, {now}");
+        }
+    }
 
     /// URLs are compared normalized, and the query does not count.
     #[test]

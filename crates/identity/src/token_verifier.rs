@@ -90,6 +90,15 @@ impl TokenVerifier {
         Ok(())
     }
 
+    /// Waits for the end of the second in which the verifier was created, if it has issuers. Until then
+    /// a proof dated in whole seconds could be from an earlier process, and needs a nonce. A server
+    /// waits before it listens.
+    pub async fn wait_for_fresh_proofs(&self) {
+        if !self.rules().issuers.is_empty() {
+            self.proofs.wait_for_fresh_proofs().await;
+        }
+    }
+
     /// Refreshes the key sets of all issuers at their intervals, and revokes tokens whose key was
     /// removed. Run it beside the server; it does not return.
     pub async fn refresh_keys(&self) {

@@ -1,5 +1,6 @@
 //! Proofs of possession (DPoP): what is accepted, and every attack on it.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{issuer, keys_file};
@@ -26,6 +27,7 @@ struct Setting {
     issuer: Signer,
     client: Signer,
     policy: AccessPolicy,
+    verifier: Arc<TokenVerifier>,
     _folder: tempfile::TempDir,
 }
 
@@ -38,9 +40,9 @@ impl Setting {
         let folder = tempfile::tempdir().unwrap();
         let issuers = vec![issuer(KeySource::File(keys_file(folder.path(), &[&signer])))];
         let settings = VerifierSettings { issuers, dpop, ..VerifierSettings::default() };
-        let verifier = std::sync::Arc::new(TokenVerifier::new(settings).unwrap());
-        let policy = AccessPolicy::new(true, vec![], vec![], Some(verifier));
-        Self { issuer: signer, client, policy, _folder: folder }
+        let verifier = Arc::new(TokenVerifier::new(settings).unwrap());
+        let policy = AccessPolicy::new(true, vec![], vec![], Some(verifier.clone()));
+        Self { issuer: signer, client, policy, verifier, _folder: folder }
     }
 
     /// Issues a token with these claims of confirmation.
@@ -101,33 +103,52 @@ async fn bound_tokens_are_accepted_with_their_proof() {
     }
     let proof = setting.proof(&token, |_, claims| {
         claims["htu"] = json!("HTTPS://FLOW.example:443/tools/mcp?a=b");
-        claims["iat"] = json!(now() + 20);
     });
     assert_eq!(setting.send(&format!("dpop {token}"), &proof).await, Ok(None));
     let plain = setting.token(&json!(null));
     assert_eq!(setting.send(&format!("Bearer {plain}"), "").await, Ok(None));
 }
 
-/// A proof that is older than the process may have been used before it: it needs a nonce of this one,
-/// and is then as good as any other.
+/// A proof that an earlier process may have accepted, or a later one could accept again, needs a nonce
+/// of this one, and is then as good as any other.
 #[tokio::test]
-async fn proofs_from_before_the_start_need_a_nonce() {
+async fn proofs_do_not_survive_a_restart() {
     let before = Setting::new(DpopSettings::default());
     let token = before.bound_token();
     let authorization = format!("DPoP {token}");
     let captured = before.proof(&token, |_, _| ());
     assert_eq!(before.send(&authorization, &captured).await, Ok(None));
+    let ahead = before.proof(&token, |_, claims| claims["iat"] = json!(now() + 20));
+    let rejected = before.send(&authorization, &ahead).await;
+    let Err(ProofRejected::Nonce(nonce)) = rejected else { panic!("{rejected:?}") };
+    let ahead = before.proof(&token, |_, claims| {
+        claims["iat"] = json!(now() + 20);
+        claims["nonce"] = json!(nonce);
+    });
+    assert_eq!(before.send(&authorization, &ahead).await, Ok(None));
     // The process is killed, and another takes its place.
     let (issuer, client) = (before.issuer, before.client);
     let after = Setting::of(DpopSettings::default(), issuer, client);
     let rejected = after.send(&authorization, &captured).await;
     let Err(ProofRejected::Nonce(nonce)) = rejected else { panic!("{rejected:?}") };
+    let rejected = after.send(&authorization, &ahead).await;
+    assert!(matches!(rejected, Err(ProofRejected::Nonce(_))), "{rejected:?}");
     let slow = after.proof(&token, |_, claims| {
         claims["iat"] = json!(now() - 100);
         claims["nonce"] = json!(nonce);
     });
     assert_eq!(after.send(&authorization, &slow).await, Ok(None));
     assert_eq!(after.send(&authorization, &slow).await, Err(ProofRejected::Replayed));
+}
+
+/// A server that waits before it listens accepts every fresh proof, also one dated in whole seconds.
+#[tokio::test]
+async fn proofs_dated_in_whole_seconds_are_fresh() {
+    let setting = Setting::new(DpopSettings::default());
+    setting.verifier.wait_for_fresh_proofs().await;
+    let token = setting.bound_token();
+    let proof = setting.proof(&token, |_, claims| claims["iat"] = json!(now()));
+    assert_eq!(setting.send(&format!("DPoP {token}"), &proof).await, Ok(None));
 }
 
 /// Every attack on a proof is rejected, with its name.

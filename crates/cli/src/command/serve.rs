@@ -276,6 +276,9 @@ impl Serve {
             _ => Tls::self_signed(hosts)?,
         };
         let tls = Arc::new(tls);
+        if let Some(verifier) = &verifier {
+            verifier.wait_for_fresh_proofs().await;
+        }
         let (http, flow) = bind(*listen, file.serve.webtransport.then_some(&tls)).await?;
         let (hosts, origins) = (hosts.clone(), file.serve.allow_origins.clone());
         let mut http = http.options(http::Options {
@@ -497,7 +500,7 @@ async fn bind(
     let mut tries = if address.port() == 0 { 16 } else { 1 };
     loop {
         tries -= 1;
-        let http = http::bind(address).await?;
+        let http = bind_http(address).await?;
         let Some(tls) = tls else { return Ok((http, None)) };
         match webtransport::bind(http.address(), tls.clone()) {
             Ok(flow) => return Ok((http, Some(flow))),
@@ -507,6 +510,18 @@ async fn bind(
             }
         }
     }
+}
+
+/// Takes a port for HTTP.
+pub(crate) async fn bind_http(address: SocketAddr) -> anyhow::Result<http::Bound> {
+    http::bind(address).await.map_err(|error| match error.source.kind() {
+        ErrorKind::AddrInUse => anyhow::anyhow!(
+            "cannot listen on {address}: another program does; stop it, or pass --listen {}:0 for a \
+             free port",
+            address.ip()
+        ),
+        _ => error.into(),
+    })
 }
 
 /// Completes when the server is to stop.
