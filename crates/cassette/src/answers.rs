@@ -1,9 +1,11 @@
 //! Messages without secrets, in the order in which they were sent.
 //!
-//! Answers to questions of flows, which are secrets if the keys of their questions say so.
+//! What was removed from a message is removed from later ones of its connection as well: servers repeat
+//! what they were sent.
 //!
-//! An answer does not name its question: the last one that its session was asked is remembered. Answers
-//! of sessions whose question was not seen are masked.
+//! Answers to questions of flows are secrets if the keys of their questions say so. An answer does not name
+//! its question: the last one that its session was asked is remembered. Answers of sessions whose question
+//! was not seen are masked.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::format::Side;
 use crate::mask::{MASK, Masker, mask_all};
+use crate::removed::RemovedTexts;
 use crate::tap::sha256;
 
 /// Masks the messages of connections, in the order in which they were sent.
@@ -21,16 +24,24 @@ pub struct MessageMasker {
     sessions: Bounded<bool>,
     /// Sessions of requests without a response, by connection and id.
     requests: Bounded<Vec<String>>,
+    /// Secrets that were removed, by connection.
+    removed: Bounded<RemovedTexts>,
 }
 
 impl MessageMasker {
     /// Masks by these rules, and answers by the keys of their questions.
     pub fn new(masker: Masker) -> Self {
-        Self { masker, sessions: Bounded::default(), requests: Bounded::default() }
+        let (sessions, requests) = (Bounded::new(MAX_ENTRIES), Bounded::new(MAX_ENTRIES));
+        Self { masker, sessions, requests, removed: Bounded::new(MAX_CONNECTIONS) }
     }
 
-    pub(crate) fn masker(&self) -> &Masker {
-        &self.masker
+    /// Masks a text beside the messages of a connection.
+    pub(crate) fn mask_text(&self, connection: u64, text: &str) -> String {
+        let mut masked = self.masker.mask_text(text);
+        if let Some(removed) = self.removed.get(&connection.to_string()) {
+            removed.remove_from_text(&mut masked);
+        }
+        masked
     }
 
     /// Masks a captured exchange: its `params` and `result` are texts, which may be cut off.
@@ -51,7 +62,9 @@ impl MessageMasker {
             }
             self.mask(Side::Server, 0, &mut json!({"id": 0, "result": result}));
         }
-        self.masker.mask(exchange);
+        let mut removed = Vec::new();
+        self.masker.mask_and_collect(exchange, &mut removed);
+        self.remove_again(0, exchange, &removed);
     }
 
     /// Masks a message, or each one of a batch.
@@ -60,6 +73,7 @@ impl MessageMasker {
             messages.iter_mut().for_each(|message| self.mask(from, connection, message));
             return;
         }
+        let mut removed = Vec::new();
         let id = |message: &Value| short(&format!("{connection} {}", message["id"]));
         match (from, message["method"].as_str().map(str::to_owned)) {
             (Side::Client, Some(method)) if method.starts_with("interaction.") => {
@@ -68,7 +82,7 @@ impl MessageMasker {
                     let known = sessions.iter().find_map(|session| self.sessions.get(session));
                     if known.copied().unwrap_or(true) {
                         let answer = message.pointer_mut("/params/response/value");
-                        answer.map(mask_all);
+                        answer.map(|answer| mask_all(answer, &mut removed));
                     }
                 }
                 self.requests.insert(id(message), sessions);
@@ -80,7 +94,23 @@ impl MessageMasker {
                 self.read(&message["result"], sessions);
             }
         }
-        self.masker.mask(message);
+        self.masker.mask_and_collect(message, &mut removed);
+        self.remove_again(connection, message, &removed);
+    }
+
+    /// Remembers what was removed from a message of a connection, and removes what it repeats.
+    fn remove_again(&mut self, connection: u64, message: &mut Value, removed: &[String]) {
+        let key = connection.to_string();
+        if !removed.is_empty() {
+            let known = self.removed.entry(key.clone());
+            removed.iter().for_each(|text| known.add(text));
+        }
+        let Some(known) = self.removed.get(&key) else { return };
+        for part in ["params", "result", "error"] {
+            if let Some(part) = message.get_mut(part) {
+                known.remove_from(part);
+            }
+        }
     }
 
     /// Remembers the question in what the server sent about sessions.
@@ -119,15 +149,14 @@ fn short(text: &str) -> String {
 struct Bounded<T> {
     entries: HashMap<String, T>,
     order: VecDeque<String>,
-}
-
-impl<T> Default for Bounded<T> {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), order: VecDeque::new() }
-    }
+    limit: usize,
 }
 
 impl<T> Bounded<T> {
+    fn new(limit: usize) -> Self {
+        Self { entries: HashMap::new(), order: VecDeque::new(), limit }
+    }
+
     fn get(&self, key: &str) -> Option<&T> {
         self.entries.get(key)
     }
@@ -136,11 +165,22 @@ impl<T> Bounded<T> {
         if self.entries.insert(key.clone(), value).is_none() {
             self.order.push_back(key);
         }
-        while self.order.len() > MAX_ENTRIES {
+        while self.order.len() > self.limit {
             if let Some(oldest) = self.order.pop_front() {
                 self.entries.remove(&oldest);
             }
         }
+    }
+
+    /// The entry of a key, which is created if there is none.
+    fn entry(&mut self, key: String) -> &mut T
+    where
+        T: Default,
+    {
+        if !self.entries.contains_key(&key) {
+            self.insert(key.clone(), T::default());
+        }
+        self.entries.entry(key).or_default()
     }
 
     fn remove(&mut self, key: &str) -> Option<T> {
@@ -151,6 +191,9 @@ impl<T> Bounded<T> {
 
 /// Limit on sessions and requests that are remembered.
 const MAX_ENTRIES: usize = 10_000;
+
+/// Limit on connections whose secrets are remembered.
+const MAX_CONNECTIONS: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -173,6 +216,7 @@ mod tests {
             json!({"id": id, "method": "interaction.respond", "params": params})
         };
         let session = || json!({"sessionId": "s"});
+        let ask = || json!({"id": 7, "method": "interaction.respond", "params": session()});
         let token = json!({"sessionToken": "t", "next": {"prompt": asked("name")}});
         for (before, answer, is_masked) in [
             (vec![(Side::Server, pushed("password"))], respond(1, session()), true),
@@ -181,14 +225,14 @@ mod tests {
             (vec![(Side::Server, pushed("customer"))], respond(1, session()), true),
             (vec![], respond(1, session()), true),
             (
-                vec![(Side::Client, respond(7, session())), (Side::Server, inline("name"))],
+                vec![(Side::Client, ask()), (Side::Server, inline("name"))],
                 respond(8, session()),
                 false,
             ),
             (
                 vec![
                     (Side::Server, pushed("name")),
-                    (Side::Client, respond(7, session())),
+                    (Side::Client, ask()),
                     (Side::Server, inline("otp")),
                 ],
                 respond(8, session()),
@@ -209,5 +253,37 @@ mod tests {
             assert_eq!(!masked.to_string().contains("hunter2"), is_masked, "{masked}");
             assert_eq!(masked["params"]["response"]["turnId"], 0);
         }
+    }
+
+    /// Servers repeat what they were sent, in texts that do not name it.
+    #[test]
+    fn secrets_that_are_repeated_are_masked() {
+        let call = |arguments: Value| json!({"id": 1, "method": "tools/call", "params": {"arguments": arguments}});
+        let said =
+            |text: &str| json!({"id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+        let log =
+            json!({"method": "notifications/message", "params": {"data": "got topsecretXYZ"}});
+        let failed = json!({"id": 1, "error": {"code": -1, "message": "not topsecretXYZ"}});
+        for name in ["customer", "password", "token", "client_secret", "private_key"] {
+            let mut masker = MessageMasker::new(Masker::new(&["customer".to_owned()]));
+            let mut asked = call(json!({"text": "I am topsecretXYZ", name: "topsecretXYZ"}));
+            masker.mask(Side::Client, 1, &mut asked);
+            assert!(!asked.to_string().contains("topsecret"), "{asked}");
+            for mut message in [said("Echo: topsecretXYZ"), log.clone(), failed.clone()] {
+                let mut other = message.clone();
+                masker.mask(Side::Server, 1, &mut message);
+                assert!(!message.to_string().contains("topsecret"), "{message}");
+                assert!(message.to_string().contains("[masked]"), "{message}");
+                masker.mask(Side::Server, 2, &mut other);
+                assert!(other.to_string().contains("topsecret"), "another connection: {other}");
+            }
+        }
+        let mut masker = MessageMasker::new(Masker::new(&[]));
+        let mut exchange = json!({
+            "method": "tools/call", "params": "{\"password\":\"topsecretXYZ\"}",
+            "result": "{\"text\":\"Echo: topsecretXYZ\"}",
+        });
+        masker.mask_exchange(&mut exchange);
+        assert!(!exchange.to_string().contains("topsecret"), "{exchange}");
     }
 }

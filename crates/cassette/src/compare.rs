@@ -199,6 +199,30 @@ fn inner_json(text: &str) -> Option<Value> {
     text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
 }
 
+/// Returns whether a live value is a recorded one apart from what was masked and what varies.
+pub(crate) fn fits_masked(recorded: &Value, live: &Value, variations: &Variations) -> bool {
+    match (recorded, live) {
+        (Value::String(before), _) if before == MASK => true,
+        (Value::String(before), Value::String(now)) => {
+            before == now || before.contains(MASK) && fits_mask(before, now)
+        }
+        (Value::Array(before), Value::Array(now)) => {
+            let mut both = before.iter().zip(now);
+            before.len() == now.len()
+                && both.all(|(one, other)| fits_masked(one, other, variations))
+        }
+        (Value::Object(before), Value::Object(now)) => {
+            let is_kept = |name: &&String| !variations.has_name(name);
+            now.keys().filter(is_kept).all(|name| before.contains_key(name))
+                && before.iter().filter(|(name, _)| is_kept(name)).all(|(name, value)| {
+                    now.get(name).is_some_and(|now| fits_masked(value, now, variations))
+                })
+        }
+        (Value::Number(before), Value::Number(now)) => before.as_f64() == now.as_f64(),
+        _ => recorded == live,
+    }
+}
+
 /// Returns whether a text has the parts around what was masked, in their order.
 fn fits_mask(before: &str, now: &str) -> bool {
     let mut parts = before.split(MASK);

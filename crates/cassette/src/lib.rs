@@ -24,6 +24,7 @@ mod player;
 mod recorded_body;
 mod recorder;
 mod relay_target;
+mod removed;
 mod schedule;
 mod stdio;
 mod tap;

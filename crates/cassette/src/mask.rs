@@ -5,7 +5,7 @@
 //! as well. Schemas keep their property names, which are no secrets.
 
 use mcp_flow_proto::secrets::{
-    is_count_name, is_encoded_login, is_secret_name, mask_secrets, normalize_name,
+    is_count_name, is_encoded_login, is_secret_name, mask_and_collect, normalize_name,
 };
 use serde_json::{Map, Value};
 
@@ -52,12 +52,18 @@ impl Masker {
 
     /// Masks a value. Returns whether anything was masked.
     pub fn mask(&self, value: &mut Value) -> bool {
-        self.mask_at(value, MaskContext::default())
+        self.mask_at(value, MaskContext::default(), &mut Vec::new())
+    }
+
+    /// Masks a value, and adds what was removed.
+    pub(crate) fn mask_and_collect(&self, value: &mut Value, removed: &mut Vec<String>) {
+        self.mask_at(value, MaskContext::default(), removed);
     }
 
     /// Masks a text, such as a line of a log.
     pub fn mask_text(&self, text: &str) -> String {
-        self.masked_text(text, MaskContext::default()).unwrap_or_else(|| text.to_owned())
+        let masked = self.masked_text(text, MaskContext::default(), &mut Vec::new());
+        masked.unwrap_or_else(|| text.to_owned())
     }
 
     /// Masks a command, and joins its words.
@@ -70,20 +76,20 @@ impl Masker {
     /// ```
     pub fn mask_command(&self, words: &[String]) -> String {
         let mut words: Vec<_> = words.iter().map(|word| Value::from(word.as_str())).collect();
-        self.mask_array(&mut words, MaskContext::default());
+        self.mask_array(&mut words, MaskContext::default(), &mut Vec::new());
         let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
         self.mask_text(&words.join(" "))
     }
 
-    fn mask_at(&self, value: &mut Value, context: MaskContext) -> bool {
+    fn mask_at(&self, value: &mut Value, context: MaskContext, removed: &mut Vec<String>) -> bool {
         match value {
-            Value::Object(members) => self.mask_object(members, context),
-            Value::Array(values) => self.mask_array(values, context),
+            Value::Object(members) => self.mask_object(members, context, removed),
+            Value::Array(values) => self.mask_array(values, context, removed),
             Value::Number(_) if context.is_count => false,
             Value::String(_) | Value::Number(_) if context.is_secret && !context.in_schema => {
-                replace(value)
+                replace(value, removed)
             }
-            Value::String(text) => match self.masked_text(text, context) {
+            Value::String(text) => match self.masked_text(text, context, removed) {
                 Some(masked) => {
                     *text = masked;
                     true
@@ -94,7 +100,12 @@ impl Masker {
         }
     }
 
-    fn mask_object(&self, members: &mut Map<String, Value>, context: MaskContext) -> bool {
+    fn mask_object(
+        &self,
+        members: &mut Map<String, Value>,
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> bool {
         // `{"name": "DB_PASSWORD", "value": …}`
         let names = ["name", "key", "header", "variable", "field"];
         let mut named = names.iter().filter_map(|name| members.get(*name)?.as_str());
@@ -109,23 +120,28 @@ impl Masker {
             inner.is_secret |= is_grant && name == "code";
             changed |= match (name.as_str(), value) {
                 ("response", Value::Object(response)) if is_named => {
-                    response.get_mut("value").is_some_and(mask_all)
-                        | self.mask_object(response, inner)
+                    response.get_mut("value").is_some_and(|value| mask_all(value, removed))
+                        | self.mask_object(response, inner, removed)
                 }
                 ("inputResponses", Value::Object(responses)) => {
-                    self.mask_responses(responses, inner)
+                    self.mask_responses(responses, inner, removed)
                 }
                 ("entries", Value::Array(entries)) => {
-                    self.mask_journal(entries) | self.mask_array(entries, inner)
+                    self.mask_journal(entries, removed) | self.mask_array(entries, inner, removed)
                 }
-                (_, value) => self.mask_at(value, inner),
+                (_, value) => self.mask_at(value, inner, removed),
             };
         }
         changed
     }
 
     /// Masks values, and those behind the name of a secret option: `["--password", "x"]`.
-    fn mask_array(&self, values: &mut [Value], context: MaskContext) -> bool {
+    fn mask_array(
+        &self,
+        values: &mut [Value],
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> bool {
         let mut changed = false;
         let mut option = String::new();
         for value in values {
@@ -139,30 +155,36 @@ impl Masker {
             let is_option = text.starts_with('-') && text.len() <= MAX_OPTION && !is_value;
             option = if is_option { text.to_owned() } else { String::new() };
             changed |= match is_value && value.is_string() {
-                true => replace(value),
-                false => self.mask_at(value, context),
+                true => replace(value, removed),
+                false => self.mask_at(value, context, removed),
             };
         }
         changed
     }
 
     /// Masks answers to questions of flows, by the keys of the questions.
-    fn mask_responses(&self, responses: &mut Map<String, Value>, context: MaskContext) -> bool {
+    fn mask_responses(
+        &self,
+        responses: &mut Map<String, Value>,
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> bool {
         let mut changed = false;
         for (key, response) in responses.iter_mut() {
             // Behind a number sign is the number of the question.
             let key = key.split('#').next().unwrap_or_default();
             if let (true, Value::Object(response)) = (self.is_secret(key), &mut *response) {
                 let given = response.iter_mut().filter(|(name, _)| *name != "action");
-                changed |= given.fold(false, |changed, (_, value)| mask_all(value) | changed);
+                changed |=
+                    given.fold(false, |changed, (_, value)| mask_all(value, removed) | changed);
             }
-            changed |= self.mask_at(response, context);
+            changed |= self.mask_at(response, context, removed);
         }
         changed
     }
 
     /// Masks answers in the journal of a session, by the keys of the questions before them.
-    fn mask_journal(&self, entries: &mut [Value]) -> bool {
+    fn mask_journal(&self, entries: &mut [Value], removed: &mut Vec<String>) -> bool {
         let (mut changed, mut is_open_secret, mut was_secret) = (false, false, false);
         for entry in entries {
             let asked = ["asked", "queued"].map(|kind| entry["event"][kind]["key"].as_str());
@@ -175,7 +197,7 @@ impl Masker {
                 ("/answered_ahead/answered/value", was_secret),
             ] {
                 if let (true, Some(value)) = (is_wanted, event.pointer_mut(path)) {
-                    changed |= mask_all(value);
+                    changed |= mask_all(value, removed);
                 }
             }
             is_open_secret = next;
@@ -213,42 +235,56 @@ impl Masker {
         self.names.contains(&normalize_name(name)) || is_secret_name(name)
     }
 
-    fn masked_text(&self, text: &str, context: MaskContext) -> Option<String> {
+    fn masked_text(
+        &self,
+        text: &str,
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> Option<String> {
         let start = text.trim_start();
         if context.depth < MAX_DEPTH
             && start.starts_with(['{', '['])
             && let Ok(mut inner) = serde_json::from_str::<Value>(start)
         {
             let deeper = MaskContext { depth: context.depth + 1, ..MaskContext::default() };
-            return self.mask_at(&mut inner, deeper).then(|| inner.to_string());
+            return self.mask_at(&mut inner, deeper, removed).then(|| inner.to_string());
         }
         if context.in_headers && is_encoded_login(text) {
+            removed.push(text.to_owned());
             return Some(MASK.to_owned());
         }
-        let masked = mask_secrets(text, MASK, &|name| self.is_secret(name));
+        let is_secret = |name: &str| self.is_secret(name);
+        let masked =
+            mask_and_collect(text, MASK, &is_secret, &mut |secret| removed.push(secret.to_owned()));
         (masked != text).then(|| masked.into_owned())
     }
 }
 
 /// Masks a value unless it is masked already.
-fn replace(value: &mut Value) -> bool {
-    let is_new = value.as_str() != Some(MASK);
-    *value = MASK.into();
-    is_new
+fn replace(value: &mut Value, removed: &mut Vec<String>) -> bool {
+    match std::mem::replace(value, MASK.into()) {
+        Value::String(text) if text == MASK => return false,
+        Value::String(text) => removed.push(text),
+        Value::Number(number) => removed.push(number.to_string()),
+        _ => {}
+    }
+    true
 }
 
-/// Masks all values within a value.
-pub(crate) fn mask_all(value: &mut Value) -> bool {
+/// Masks all values within a value, and adds what was removed.
+pub(crate) fn mask_all(value: &mut Value, removed: &mut Vec<String>) -> bool {
+    let mut changed = false;
     match value {
-        Value::Null => false,
+        Value::Null => {}
         Value::Array(values) => {
-            values.iter_mut().fold(false, |changed, value| mask_all(value) | changed)
+            values.iter_mut().for_each(|value| changed |= mask_all(value, removed));
         }
         Value::Object(members) => {
-            members.values_mut().fold(false, |changed, value| mask_all(value) | changed)
+            members.values_mut().for_each(|value| changed |= mask_all(value, removed));
         }
-        other => replace(other),
+        other => changed = replace(other, removed),
     }
+    changed
 }
 
 /// Members that hold the value of what another member names.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::format::{Kind, Parsed};
-use crate::mask::mask_all;
 use crate::nearest::{describe, nearest};
 use crate::tape::{Step, Tape, key};
 
@@ -167,12 +166,15 @@ impl Player {
         // What was masked in the recording is masked in what is compared with it.
         tape.masker.mask(&mut params);
         let mut wanted = key(method, &params, &tape.variations);
-        if method == "interaction.respond" && !tape.by_key.contains_key(&wanted) {
-            // The answer to a secret question.
-            params.pointer_mut("/response/value").map(mask_all);
-            wanted = key(method, &params, &tape.variations);
-        }
-        let found = tape.by_key.get(&wanted).map(Vec::as_slice).unwrap_or_default();
+        let mut masked = Vec::new();
+        let found = tape.by_key.get(&wanted).unwrap_or_else(|| {
+            // Some of it may have been masked for what was said before, which this client need not say.
+            masked = tape.find_masked(method, &params);
+            if let Some(first) = masked.first().map(|index| &tape.exchanges[*index]) {
+                wanted = key(method, &first.params, &tape.variations);
+            }
+            &masked
+        });
         if found.is_empty() && is_notification {
             return Err(Value::Null);
         }
@@ -347,6 +349,30 @@ mod tests {
             }
         }
         assert!(player.used.is_empty() && player.runs.is_empty(), "{player:?}");
+    }
+
+    /// A secret that was said before is masked in the recording, wherever it is repeated.
+    #[test]
+    fn masked_parts_of_params_are_matched() {
+        let call = |id: u64, text: &str| {
+            let params = json!({"name": "echo", "arguments": {"text": text}, "_meta": {"x": id}});
+            json!({"id": id, "method": "tools/call", "params": params})
+        };
+        let answer = |id: u64| json!({"id": id, "result": {"answer": id}});
+        let mut player = player(&[
+            ("client", call(1, "I am [masked].")),
+            ("server", answer(1)),
+            ("client", call(2, "I am [masked].")),
+            ("server", answer(2)),
+        ]);
+        let mut ask = |text: &str| {
+            let received = player.receive(call(9, text).to_string().as_bytes());
+            received.replies[0].message["result"]["answer"].clone()
+        };
+        assert_eq!(
+            [ask("I am Ada."), ask("I am Eve."), ask("You are Ada.")],
+            [json!(1), json!(2), json!(null)]
+        );
     }
 
     /// The answer to a secret question is masked in the recording, and not by its client.

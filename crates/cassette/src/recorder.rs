@@ -300,7 +300,7 @@ fn line(job: Job, masker: &mut MessageMasker) -> Value {
                     }
                     Err(_) => {
                         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]);
-                        line["text"] = masker.masker().mask_text(&text).into();
+                        line["text"] = masker.mask_text(connection, &text).into();
                     }
                 },
                 Piece::Large { head, tail, bytes, sha256 } => {
@@ -313,7 +313,7 @@ fn line(job: Job, masker: &mut MessageMasker) -> Value {
             line
         }
         Job::Download { at, path, bytes, sha256 } => {
-            let path = Some(masker.masker().mask_text(&path));
+            let path = Some(masker.mask_text(1, &path));
             let reference = Reference { bytes, sha256, id: None, path };
             json!({"at": at, "from": "server", "download": reference})
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::compare::Variations;
+use crate::compare::{Variations, fits_masked};
 use crate::format::{Body, Cassette, Kind, Parsed, Record, Side, messages_in};
-use crate::mask::Masker;
+use crate::mask::{MASK, Masker};
 
 /// Recorded exchanges by what was asked.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct Tape {
     pub(crate) exchanges: Vec<Exchange>,
     /// Exchanges by key, in recorded order.
     pub(crate) by_key: HashMap<String, Vec<usize>>,
+    /// Exchanges with masked params, in recorded order.
+    masked: Vec<usize>,
     pub(crate) masker: Masker,
     pub(crate) variations: Variations,
 }
@@ -72,6 +74,7 @@ impl Tape {
         let mut tape = Self {
             exchanges: Vec::new(),
             by_key: HashMap::new(),
+            masked: Vec::new(),
             masker: Masker::new(&cassette.header.masked),
             variations: Variations::named(vary),
         };
@@ -83,9 +86,28 @@ impl Tape {
         }
         for (index, exchange) in tape.exchanges.iter().enumerate() {
             let key = key(&exchange.method, &exchange.params, &tape.variations);
+            if key.contains(MASK) {
+                tape.masked.push(index);
+            }
             tape.by_key.entry(key).or_default().push(index);
         }
         tape
+    }
+
+    /// Finds the exchanges whose params are these apart from what was masked.
+    pub(crate) fn find_masked(&self, method: &str, params: &Value) -> Vec<usize> {
+        let without_meta = |params: &Value| {
+            let mut params = params.clone();
+            params.as_object_mut().map(|members| members.remove("_meta"));
+            params
+        };
+        let params = without_meta(params);
+        let fits = |index: &usize| {
+            let exchange = &self.exchanges[*index];
+            exchange.method == method
+                && fits_masked(&without_meta(&exchange.params), &params, &self.variations)
+        };
+        self.masked.iter().copied().filter(fits).collect()
     }
 
     /// Number of requests.

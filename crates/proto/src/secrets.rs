@@ -3,7 +3,7 @@
 mod text;
 mod value;
 
-pub use text::{is_encoded_login, mask_secrets};
+pub use text::{is_encoded_login, mask_and_collect, mask_secrets};
 
 /// Returns whether a member, variable, header or option with this name holds a secret.
 ///

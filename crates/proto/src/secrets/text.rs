@@ -26,7 +26,17 @@ pub fn mask_secrets<'a>(
     mask: &str,
     is_secret: &dyn Fn(&str) -> bool,
 ) -> Cow<'a, str> {
-    Scanner { text, mask, is_secret, depth: 0, token_end: 0 }.run()
+    mask_and_collect(text, mask, is_secret, &mut |_| {})
+}
+
+/// Replaces the secrets in a text by `mask`, and hands each of them to `removed`.
+pub fn mask_and_collect<'a>(
+    text: &'a str,
+    mask: &str,
+    is_secret: &dyn Fn(&str) -> bool,
+    removed: &mut dyn FnMut(&str),
+) -> Cow<'a, str> {
+    Scanner { text, mask, is_secret, depth: 0, token_end: 0 }.run(removed)
 }
 
 struct Scanner<'text, 'rules> {
@@ -53,11 +63,12 @@ impl Secret {
 }
 
 impl<'text> Scanner<'text, '_> {
-    fn run(mut self) -> Cow<'text, str> {
+    fn run(mut self, removed: &mut dyn FnMut(&str)) -> Cow<'text, str> {
         let (mut out, mut copied, mut at) = (String::new(), 0, 0);
         while at < self.text.len() {
             match self.find(at) {
                 Ok(Secret { range, quote }) => {
+                    removed(&self.text[range.clone()]);
                     out.push_str(&self.text[copied..range.start]);
                     out.extend([quote.as_str(), self.mask, quote.as_str()]);
                     copied = range.end;
@@ -267,7 +278,8 @@ impl<'text> Scanner<'text, '_> {
             depth: self.depth + 1,
             token_end: 0,
         };
-        matches!(inner.run(), Cow::Owned(_)).then(|| Secret::at(at..at + length + padding))
+        matches!(inner.run(&mut |_| {}), Cow::Owned(_))
+            .then(|| Secret::at(at..at + length + padding))
     }
 }
 
