@@ -56,8 +56,8 @@ export function appPanel(app, uri, signal, call) {
     const all = await tools;
     // An app that was opened by itself belongs to the server of the tools that it shows.
     const opener = call?.tool ?? all.find((one) => appOf(one) === uri);
-    const found = resolve(all, name, opener?.name ?? "");
-    if (!found || !isVisibleTo(found.tool, "app")) {
+    const found = resolve(all, name, opener);
+    if (!found || !isVisibleTo(found, "app")) {
       note(`Rejected: the tool ${name} is not visible to the app`, "bad");
       throw new AppError(`The tool ${name} is not visible to this app.`, -32602);
     }
@@ -69,7 +69,7 @@ export function appPanel(app, uri, signal, call) {
     context: () => context(element, call),
     capabilities: {},
     async callTool(name, args) {
-      const { tool } = await findTool(name);
+      const tool = await findTool(name);
       const isHarmless = tool.annotations?.readOnlyHint === true;
       if (!allowed.has(tool.name) && !isHarmless) {
         const answer = await confirm(signal, `Let the app call ${tool.title ?? tool.name}?`, [code(JSON.stringify(args), "Arguments")], ["Allow once", "Allow in this app"]);

@@ -14,21 +14,20 @@ export function appOf(tool) {
 }
 
 /**
- * Finds the tool that an app means. Behind a gateway its server knows the tool without the prefix, and
- * only tools with the prefix of the tool that opened the app are of the same server.
+ * Finds the tool that an app means, of the server of the tool that opened the app. Behind a gateway that
+ * server knows the tool without the prefix.
  *
  * @param {any[]} tools
  * @param {string} name
- * @param {string} opener Name of the tool that opened the app.
+ * @param {any} [opener] The tool that opened the app.
  */
 export function resolve(tools, name, opener) {
-  const prefix = prefixOf(opener);
-  const find = (/** @type {string} */ wanted) => tools.find((one) => one.name === wanted);
-  const tool = (prefix && find(prefix + name)) || find(name);
-  return tool && prefixOf(tool.name) === prefix ? { tool } : null;
+  const server = upstreamOf(opener);
+  const own = tools.filter((one) => upstreamOf(one) === server);
+  return own.find((one) => one.name === `${server}.${name}`) ?? own.find((one) => one.name === name) ?? null;
 }
 
-/** @param {string} name */
-function prefixOf(name) {
-  return name.slice(0, name.indexOf(".") + 1);
+/** The server behind a gateway that a tool is of. @param {any} tool @returns {string | undefined} */
+function upstreamOf(tool) {
+  return tool?._meta?.["mcp-flow/upstream"];
 }

@@ -153,7 +153,11 @@ fn forwarded_tool(
 ) -> Result<Tool, mcp_flow_server::BadTool> {
     let (upstream, sessions) = (upstream.clone(), sessions.clone());
     let own_name = definition.name.clone();
-    let definition = ToolDefinition { name: name.to_owned(), ..definition.clone() };
+    let mut definition = ToolDefinition { name: name.to_owned(), ..definition.clone() };
+    // Without prefix there is one server, which may be a gateway that has set this itself.
+    if !upstream.prefix.is_empty() {
+        definition.meta.insert(UPSTREAM.to_owned(), upstream.prefix.clone().into());
+    }
     Tool::forwarded(definition, move |context, arguments| match decode(arguments) {
         Ok(arguments) => {
             let meta = context.meta().clone();
@@ -253,6 +257,9 @@ async fn request_completion(
     let total = found.total.unwrap_or_default().max(more);
     Ok(Completion::from(found.values).of(total))
 }
+
+/// `_meta` key of a tool with the prefix of its server. Hosts show an app only the tools of its server.
+const UPSTREAM: &str = "mcp-flow/upstream";
 
 /// Decodes arguments, which are an object.
 fn decode(arguments: Raw<'_>) -> Result<Value, RpcError> {

@@ -23,6 +23,8 @@ async fn tools_are_listed_and_called_with_and_without_prefix() {
         let add = tools.iter().find(|tool| tool.name == "up.math.add").unwrap();
         assert_eq!(add.description.as_deref(), Some("Adds"));
         assert_eq!(add.input_schema["required"], json!(["a", "b"]));
+        // By this a host knows which tools an app may call.
+        assert_eq!(add.meta["mcp-flow/upstream"], "up");
         for name in ["up.math.add", "math.add", "up_math_add"] {
             let sum = client.call_tool(name, json!({"a": 2, "b": 3})).await.unwrap();
             assert_eq!(sum.text(), "5", "{name}");

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { resolve as resolveTool } from "../../../console/lib/app/tools.js";
 import { accessible, browse, folder, go, LIMIT, main, open, serve, shots, until, within } from "./harness.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -53,6 +54,7 @@ class Attacks {
 }
 
 await main(async () => {
+  resolution();
   const files = folder();
   const evil = await listen();
   const log = join(files, "calls");
@@ -84,6 +86,26 @@ await main(async () => {
   assert.deepEqual(page.complaints.filter((one) => one.startsWith("a dialog")), []);
   assert.equal(page.context().pages().length, 1, "no window was opened");
 });
+
+/** An app finds the tools of its server, whatever their names, and those of no other. */
+function resolution() {
+  const of = (upstream, name) => ({ name, ...(upstream ? { _meta: { "mcp-flow/upstream": upstream } } : {}) });
+  const tools = [of("", "weather.show"), of("", "refresh"), of("one", "one.show"), of("one", "one.deep.refresh"), of("one", "one.refresh"), of("two", "two.refresh"), of("two", "two.one.show")];
+  for (const [opener, name, expected] of [
+    ["weather.show", "refresh", "refresh"],
+    ["refresh", "weather.show", "weather.show"],
+    ["weather.show", "one.refresh", undefined],
+    ["one.show", "refresh", "one.refresh"],
+    ["one.show", "one.refresh", "one.refresh"],
+    ["one.show", "deep.refresh", "one.deep.refresh"],
+    ["one.show", "two.refresh", undefined],
+    ["one.show", "weather.show", undefined],
+    ["two.refresh", "one.show", "two.one.show"],
+  ]) {
+    const found = resolveTool(tools, name, tools.find((one) => one.name === opener));
+    assert.equal(found?.name, expected, `${opener}: ${name}`);
+  }
+}
 
 /** The frame of apps has a policy of its own, and is nobody's but the console's. */
 async function policies(server) {
