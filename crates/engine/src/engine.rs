@@ -15,7 +15,7 @@ use mcp_flow_session::store::{Census, Filter, Listed, NodeInfo, PageRequest, Pha
 use mcp_flow_session::{
     Command, JournalEvent, Owner, Session, SessionId, Store, StoreError, Timestamp,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -58,7 +58,12 @@ pub(crate) struct EngineInner {
     pub(crate) tombstones: Tombstones,
     pub(crate) stalled: Stalled,
     pub(crate) wakeups: Wakeups,
+    /// Tasks that drive flows.
+    pub(crate) drivers: TaskTracker,
+    /// All other tasks.
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when steps may end, and none begin.
+    pub(crate) draining: CancellationToken,
     pub(crate) stopping: CancellationToken,
     pub(crate) denied: AtomicU64,
     /// Set once maintenance was started.
@@ -93,7 +98,9 @@ impl Engine {
             tombstones: Tombstones::default(),
             stalled: Stalled::default(),
             wakeups: Wakeups::default(),
+            drivers: TaskTracker::new(),
             tasks: TaskTracker::new(),
+            draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
             denied: AtomicU64::new(0),
             is_maintained: AtomicBool::new(false),
@@ -353,12 +360,29 @@ impl Engine {
         self.inner.denied.load(Ordering::Relaxed)
     }
 
+    /// Lets the steps in progress end, within a time limit, and begins nothing else: requests that
+    /// change sessions fail with [`EngineError::ShuttingDown`].
+    ///
+    /// To be called before [`shutdown`](Engine::shutdown), which interrupts steps: an interrupted step
+    /// runs again where its session is resumed.
+    pub async fn drain(&self, limit: Duration) {
+        self.inner.draining.cancel();
+        self.inner.drivers.close();
+        if timeout(limit, self.inner.drivers.wait()).await.is_err() {
+            let steps = self.inner.drivers.len();
+            tracing::warn!(flows = steps, "steps have not ended in {limit:?}; they will run again");
+        }
+    }
+
     /// Stops all work and waits until it has stopped. The next engine on the same store resumes the
     /// sessions.
     pub async fn shutdown(&self) {
+        self.inner.draining.cancel();
         self.inner.stopping.cancel();
-        self.inner.tasks.close();
-        self.inner.tasks.wait().await;
+        for tasks in [&self.inner.drivers, &self.inner.tasks] {
+            tasks.close();
+            tasks.wait().await;
+        }
         self.end_membership().await;
     }
 

@@ -17,6 +17,7 @@ use mcp_flow_session::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::definition::Definition;
@@ -34,6 +35,8 @@ pub(crate) struct Execution {
     pub(crate) hub: Arc<Hub>,
     /// Lease under which the session was loaded, if several nodes share the store.
     pub(crate) lease: Option<HeldLease>,
+    /// Cancelled when no more steps may begin.
+    draining: CancellationToken,
     state: Mutex<ExecutionState>,
 }
 
@@ -44,6 +47,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) hub: Arc<Hub>,
     pub(crate) definition: Option<Arc<Definition>>,
     pub(crate) lease: Option<HeldLease>,
+    pub(crate) draining: CancellationToken,
 }
 
 pub(crate) struct ExecutionState {
@@ -114,7 +118,7 @@ impl Execution {
         session: Session,
         context: ExecutionContext,
     ) -> Self {
-        let ExecutionContext { clock, limits, hub, definition, lease } = context;
+        let ExecutionContext { clock, limits, hub, definition, lease, draining } = context;
         let state = ExecutionState {
             replay: Replay::new(events),
             pending: Vec::new(),
@@ -135,7 +139,7 @@ impl Execution {
             definition,
             session,
         };
-        Self { id, clock, limits, hub, lease, state: Mutex::new(state) }
+        Self { id, clock, limits, hub, lease, draining, state: Mutex::new(state) }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.
@@ -279,9 +283,12 @@ impl Execution {
     }
 
     /// Polls for the end of the replay: until then a step without a recorded outcome may belong to
-    /// a branch of the flow that lost a race.
+    /// a branch of the flow that lost a race. While the engine drains, no step begins.
     pub(crate) fn poll_replayed(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
+        if self.draining.is_cancelled() {
+            return Poll::Pending;
+        }
         if state.is_released || !state.replay.is_behind() {
             return Poll::Ready(());
         }
@@ -481,6 +488,11 @@ impl Execution {
     pub(crate) fn durable(&self) -> (usize, bool) {
         let state = self.lock();
         (state.durable, state.session.ended.is_some() && state.pending.is_empty())
+    }
+
+    /// Returns whether a step is in progress.
+    pub(crate) fn is_in_step(&self) -> bool {
+        !self.lock().running_steps.is_empty()
     }
 
     /// Returns the key of a step in progress.

@@ -38,7 +38,7 @@ impl Engine {
             }
             tokio::select! {
                 () = self.inner.wakeups.pause() => {}
-                () = self.inner.stopping.cancelled() => return,
+                () = self.inner.draining.cancelled() => return,
             }
         }
     }

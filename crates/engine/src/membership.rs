@@ -153,7 +153,7 @@ impl Engine {
     /// Returns the lease of this process if its store is shared, after joining it.
     pub(crate) async fn held_lease(&self) -> Result<Option<HeldLease>, EngineError> {
         let Some(membership) = &self.inner.membership else { return Ok(None) };
-        if self.inner.stopping.is_cancelled() {
+        if self.inner.draining.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
         self.start_membership();
@@ -268,7 +268,8 @@ impl Engine {
                     }
                     *membership.nodes.lock() = beat.nodes;
                     membership.receivers.heard();
-                    let is_maintained = self.inner.is_maintained.load(Ordering::Acquire);
+                    let is_maintained = self.inner.is_maintained.load(Ordering::Acquire)
+                        && !self.inner.draining.is_cancelled();
                     if is_maintained && (beat.has_orphans || beats.is_multiple_of(RECHECK)) {
                         self.start_claiming(membership, epoch);
                     }

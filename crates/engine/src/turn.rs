@@ -107,7 +107,7 @@ impl Engine {
         if slot.execution.has_work() && !slot.driven.swap(true, Ordering::AcqRel) {
             let (engine, slot) = (self.clone(), Arc::clone(slot));
             let driven = async move { engine.drive_flow(slot).await };
-            self.inner.tasks.spawn(mcp_flow_telemetry::inherit(driven));
+            self.inner.drivers.spawn(mcp_flow_telemetry::inherit(driven));
         }
         Ok(())
     }
@@ -206,15 +206,21 @@ impl Engine {
         Err(EngineError::Expired(limit))
     }
 
-    /// Runs a flow whenever its step makes progress, until it waits for an answer or has ended.
+    /// Runs a flow whenever its step makes progress, until it waits for an answer or has ended. While
+    /// the engine drains, until its steps in progress have ended.
     async fn drive_flow(self, slot: Arc<Slot>) {
         let limit = slot.definition.as_ref().and_then(|definition| definition.operation());
         let limit = limit.unwrap_or(self.inner.limits.operation);
         let mut length = 0;
         let mut deadline = Instant::now() + limit;
         loop {
+            let is_draining = self.inner.draining.is_cancelled();
+            if is_draining && !slot.execution.is_in_step() {
+                return;
+            }
             let woken = tokio::select! {
                 woken = timeout_at(deadline, slot.signal.fired()) => woken,
+                () = self.inner.draining.cancelled(), if !is_draining => continue,
                 () = self.inner.stopping.cancelled() => return,
             };
             let turn = self.lock_turn(&slot).await;

@@ -1,6 +1,7 @@
 //! Several nodes on one store: takeover, fencing, self-fencing, forwarded answers, and a model test
 //! with random faults.
 
+mod drain;
 mod stalled;
 
 use std::collections::{BTreeMap, BTreeSet};

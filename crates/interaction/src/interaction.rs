@@ -142,10 +142,17 @@ impl Interaction {
     /// Maintenance starts with the first connection; [`Engine::start_maintenance`] starts it
     /// before.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
-        let engine = self.engine().clone();
+        let (engine, ending) = (self.engine().clone(), self.engine().clone());
         let server = task::add_to(self, methods::add_to(self, server))
             .declare("interaction", EXTENSION, self.capabilities())
-            .tools(self.tools());
+            .tools(self.tools())
+            .on_shutdown(move |drain_time| {
+                let engine = ending.clone();
+                async move {
+                    engine.drain(drain_time).await;
+                    engine.shutdown().await;
+                }
+            });
         if !self.inner.is_enabled || self.inner.is_offline {
             return server;
         }

@@ -1,5 +1,8 @@
 //! Connection events, for a host application to observe and to veto.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use mcp_flow_proto::RpcError;
 
 use crate::connection::{ConnectionEnd, ConnectionInfo};
@@ -46,6 +49,11 @@ where
         self(connection, event)
     }
 }
+
+/// Ends work of a server in the time it is given; see
+/// [`ServerBuilder::on_shutdown`](crate::ServerBuilder::on_shutdown).
+pub(crate) type Shutdown =
+    dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
 /// A hook's veto, with a reason the client may read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

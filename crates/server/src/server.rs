@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog_source::CatalogSource;
 use crate::connection::{Connection, ConnectionInfo};
 use crate::connections::{Change, Connections};
-use crate::event::{ConnectionEvent, Hook, Veto};
+use crate::event::{ConnectionEvent, Hook, Shutdown, Veto};
 use crate::extensions::Extensions;
 use crate::identity::Principal;
 use crate::input::Sealing;
@@ -88,6 +88,7 @@ struct Inner {
     prompts: PromptCatalog,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
+    shutdown: Vec<Box<Shutdown>>,
     observers: Vec<Box<dyn Observer>>,
     tap: Option<Arc<dyn MessageTap>>,
     denials: Denials,
@@ -125,6 +126,15 @@ impl Server {
     /// Opens a connection for a transport, unless a hook vetoes it.
     pub fn connect(&self, info: ConnectionInfo) -> Result<Connection, Veto> {
         Connection::open(self.clone(), info)
+    }
+
+    /// Ends the work beside the connections, such as that of flows: steps in progress may end within
+    /// the drain time. To be called when no transport serves any more.
+    pub async fn shutdown(&self) {
+        let drain_time = self.limits().drain_time;
+        for end in &self.inner.shutdown {
+            end(drain_time).await;
+        }
     }
 
     /// Returns a weak reference, for values that the server itself owns.

@@ -27,7 +27,11 @@ pub fn run(server: &Server) -> Result<ConnectionEnd, ServeError> {
 pub fn run_as(server: &Server, principal: Principal) -> Result<ConnectionEnd, ServeError> {
     // One client needs one thread; a second one would only add wake-ups.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(async { serve_as(server, principal, stop_signal()?).await });
+    let ended = runtime.block_on(async {
+        let ended = serve_as(server, principal, stop_signal()?).await;
+        server.shutdown().await;
+        ended
+    });
     // A pending read of a terminal or file cannot be cancelled; do not wait for it.
     runtime.shutdown_background();
     ended

@@ -1,6 +1,6 @@
 //! `mcp-flow serve`: serves HTTP and WebTransport clients on one port.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -384,7 +384,8 @@ impl Serve {
             let (server, stopped) = (server.clone(), wait_for_stop(stopped.clone()));
             tasks.spawn(async move { flow.serve(&server, stopped).await });
         }
-        tasks.spawn(async move { http.serve(&server, wait_for_stop(stopped)).await });
+        let serving = server.clone();
+        tasks.spawn(async move { http.serve(&serving, wait_for_stop(stopped)).await });
         let background = tokio::spawn(async move {
             let refresh_keys = async {
                 match &verifier {
@@ -398,11 +399,10 @@ impl Serve {
         background.abort();
         stop.send_replace(true);
         tasks.join_all().await;
+        // Before the gateway, which steps may use.
+        server.shutdown().await;
         if let Some(gateway) = gateway {
             gateway.close().await;
-        }
-        if let Some(sessions) = &offered.sessions {
-            sessions.engine().shutdown().await;
         }
         if let Some(audit) = audit {
             audit.close();

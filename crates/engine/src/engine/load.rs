@@ -126,6 +126,7 @@ impl Engine {
             hub: Arc::clone(&self.inner.hub),
             definition: definition.cloned(),
             lease,
+            draining: self.inner.draining.clone(),
         }
     }
 

@@ -27,6 +27,7 @@ impl Engine {
         response: &AnswerRequest,
     ) -> Result<AnswerReply, EngineError> {
         let limits = &self.inner.limits;
+        self.check_open()?;
         if !response.answer.metadata.is_empty() {
             check_size("metadata", limits.metadata, &response.answer.metadata)?;
         }
@@ -99,6 +100,7 @@ impl Engine {
         owner: &Owner,
         command: Command,
     ) -> Result<View, EngineError> {
+        self.check_open()?;
         let slot = self.owned_slot(id, owner).await?;
         let turn = self.lock_turn(&slot).await;
         if slot.is_stale() {
@@ -112,6 +114,11 @@ impl Engine {
         drop(turn);
         self.release_slot(&slot);
         ended
+    }
+
+    /// Fails if sessions may not be changed any more.
+    fn check_open(&self) -> Result<(), EngineError> {
+        if self.inner.draining.is_cancelled() { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
 
     async fn end_in_turn(

@@ -23,7 +23,7 @@ use crate::view::View;
 impl Engine {
     pub(super) async fn start_session(&self, start: StartRequest) -> Result<View, EngineError> {
         let inner = &self.inner;
-        if inner.stopping.is_cancelled() {
+        if inner.draining.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
         let Some(definition) = &inner.flows.get(&start.flow) else {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{CacheHint, ContentForm, Icon, Implementation, is_website};
@@ -14,7 +15,7 @@ use super::{Declared, Inner, Server};
 use crate::catalog_source::CatalogSource;
 use crate::connections::Connections;
 use crate::context::Context;
-use crate::event::Hook;
+use crate::event::{Hook, Shutdown};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
 use crate::input::Sealing;
@@ -57,6 +58,7 @@ pub struct ServerBuilder {
     pub(crate) catalog: Catalog,
     pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
+    shutdown: Vec<Box<Shutdown>>,
     observers: Vec<Box<dyn Observer>>,
     tap: Option<Arc<dyn MessageTap>>,
     content_form: ContentForm,
@@ -90,6 +92,7 @@ impl ServerBuilder {
             catalog: Catalog::default(),
             prompts: PromptList::default(),
             hooks: Vec::new(),
+            shutdown: Vec::new(),
             observers: Vec::new(),
             tap: None,
             content_form: ContentForm::default(),
@@ -297,6 +300,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Adds what ends work beside the connections, such as that of flows, when the server shuts down.
+    /// It is given the drain time.
+    pub fn on_shutdown<F>(mut self, end: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.shutdown.push(Box::new(move |drain_time| Box::pin(end(drain_time))));
+        self
+    }
+
     /// Adds an observer of every call.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Box::new(observer));
@@ -415,6 +428,7 @@ impl ServerBuilder {
                 prompts: self.prompts.finish(self.source.is_some())?,
                 connections: Connections::default(),
                 hooks: self.hooks,
+                shutdown: self.shutdown,
                 observers: self.observers,
                 tap: self.tap,
                 denials: Denials::default(),
