@@ -1,6 +1,7 @@
 //! Output of tools: from the bytes of a program or a response to a result.
 
 use mcp_flow_proto::Raw;
+use mcp_flow_proto::decode_error::json_problem;
 use mcp_flow_schema::{CheckError, Schema};
 use mcp_flow_server::bulk::Bulk;
 use mcp_flow_server::handler::Reply;
@@ -140,16 +141,6 @@ fn parse(tool: &DeclaredTool, bytes: &[u8]) -> Result<ToolOutput, Failure> {
     };
     check(tool, &value)?;
     Ok(ToolOutput::structured(value))
-}
-
-/// Describes why a text is not JSON, with line and column.
-fn json_problem(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let message = match error.classify() {
-        serde_json::error::Category::Eof => "the text ends before the JSON is complete",
-        _ => message.split(" at line ").next().unwrap_or_default(),
-    };
-    format!("line {}, column {}: {message}", error.line(), error.column())
 }
 
 /// Checks a value against the schema of the output.

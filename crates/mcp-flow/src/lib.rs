@@ -81,7 +81,7 @@ pub use mcp_flow_macros::{data, flow, flows, prompt, prompts, resource, resource
 pub use mcp_flow_oauth as oauth;
 #[cfg(feature = "observability")]
 pub use mcp_flow_observability as observability;
-pub use mcp_flow_proto::{Encoding, Raw, Revision, RpcError, model};
+pub use mcp_flow_proto::{Encoding, Raw, Revision, RpcError, decode_error, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, App, AppBuilder, AskError, BadPrompt,

@@ -11,7 +11,8 @@ use minicbor::data::Type;
 use minicbor::decode::{Decoder, Error};
 use serde::{Deserialize, Serialize};
 
-use crate::raw::{DecodeError, ValueKind};
+use crate::decode_error::DecodeError;
+use crate::raw::ValueKind;
 use read::Reader;
 use walk::Texts;
 
@@ -42,7 +43,11 @@ pub(crate) fn kind(bytes: &[u8]) -> ValueKind {
 }
 
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    T::deserialize(&mut Reader::new(bytes)).map_err(|error| DecodeError::Shape(error.to_string()))
+    let mut reader = Reader::new(bytes);
+    T::deserialize(&mut reader).map_err(|error| {
+        let (offset, depth) = reader.position();
+        DecodeError::in_cbor(bytes, offset, depth, &error.to_string())
+    })
 }
 
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
@@ -123,9 +128,9 @@ fn skip<'a>(decoder: &mut Decoder<'a>, bytes: &'a [u8]) -> Result<&'a [u8], Deco
 impl From<Error> for DecodeError {
     fn from(error: Error) -> Self {
         if error.is_type_mismatch() {
-            Self::Shape(error.to_string())
+            Self::Shape("the name of a member must be a string of definite length".to_owned())
         } else {
-            Self::Syntax(error.to_string())
+            Self::Syntax("the CBOR is malformed".to_owned())
         }
     }
 }

@@ -11,7 +11,8 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use crate::raw::{DecodeError, Raw, ValueKind};
+use crate::decode_error::{DecodeError, json_problem};
+use crate::raw::{Raw, ValueKind};
 
 pub(crate) fn kind(text: &str) -> ValueKind {
     match text.as_bytes().first() {
@@ -165,7 +166,12 @@ pub(crate) fn each_element<'a, E: From<DecodeError>>(
 #[derive(Clone, Copy)]
 pub(crate) struct Name<'a>(&'a str);
 
-impl Name<'_> {
+impl<'a> Name<'a> {
+    /// Returns the decoded name.
+    pub(crate) fn text(self) -> Cow<'a, str> {
+        text(self.0).unwrap_or(Cow::Borrowed(self.0))
+    }
+
     /// Returns whether this is `name`, written without escapes.
     #[inline]
     pub(crate) fn is(self, name: &str) -> bool {
@@ -392,7 +398,7 @@ fn unexpected_type(text: &str, expected: &str) -> DecodeError {
 #[cold]
 fn syntax_error(text: &str) -> DecodeError {
     match serde_json::from_str::<IgnoredAny>(text) {
-        Err(error) => DecodeError::Syntax(error.to_string()),
+        Err(error) => DecodeError::Syntax(json_problem(&error)),
         Ok(_) => DecodeError::Syntax("the text is not JSON".to_owned()),
     }
 }

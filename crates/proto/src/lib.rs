@@ -9,6 +9,7 @@
 //! Nothing here waits, spawns, reads a clock or draws random numbers.
 
 mod cbor;
+pub mod decode_error;
 pub mod error;
 mod excerpt;
 pub mod frame;
@@ -24,9 +25,10 @@ pub mod text;
 pub mod webtransport;
 pub mod write;
 
+pub use decode_error::DecodeError;
 pub use error::RpcError;
 pub use excerpt::excerpt;
 pub use id::RequestId;
 pub use message::{Incoming, InvalidMessage, Message, Notification, Request, Response};
-pub use raw::{DecodeError, Encoding, OwnedRaw, Params, Raw, ValueKind};
+pub use raw::{Encoding, OwnedRaw, Params, Raw, ValueKind};
 pub use revision::Revision;

@@ -6,10 +6,11 @@
 
 use std::borrow::Cow;
 
+use crate::decode_error::DecodeError;
 use crate::error::RpcError;
 use crate::id::RequestId;
 use crate::model::RequestMeta;
-use crate::raw::{COMMON_NAMES, Common, DecodeError, Encoding, Params, Raw, ValueKind};
+use crate::raw::{COMMON_NAMES, Common, Encoding, Params, Raw, ValueKind};
 use crate::{cbor, json};
 
 /// The decoded content of one frame.
@@ -101,7 +102,12 @@ impl<'a> Incoming<'a> {
         let raw = match encoding {
             Encoding::Json => match std::str::from_utf8(frame) {
                 Ok(text) => Raw::Json(text.trim_matches([' ', '\t', '\n', '\r'])),
-                Err(error) => return Err(parse_error(&format!("the text is not UTF-8: {error}"))),
+                Err(error) => {
+                    let valid = error.valid_up_to();
+                    return Err(parse_error(&format!(
+                        "the text is not UTF-8 from byte {valid} on"
+                    )));
+                }
             },
             Encoding::Cbor => {
                 cbor::check(frame).map_err(|error| parse_error(&error.to_string()))?;

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decode_error::DecodeError;
 use crate::{cbor, json};
 
 /// The encoding of messages on a connection.
@@ -121,7 +122,9 @@ impl<'a> Raw<'a> {
     /// Decodes the value. Rejects nesting deeper than 128.
     pub fn decode<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
         match self {
-            Self::Json(text) => serde_json::from_str(text).map_err(DecodeError::from),
+            Self::Json(text) => {
+                serde_json::from_str(text).map_err(|error| DecodeError::in_json(text, &error))
+            }
             Self::Cbor(bytes) => cbor::decode(bytes),
         }
     }
@@ -318,32 +321,6 @@ impl<'a> Params<'a> {
     /// Returns the params as an object.
     pub fn object(self) -> Raw<'a> {
         self.raw.unwrap_or(Raw::Json("{}"))
-    }
-}
-
-/// The reason a value could not be decoded.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// The bytes are malformed.
-    #[error("{0}")]
-    Syntax(String),
-    /// The bytes are well formed but have another type than expected.
-    #[error("{0}")]
-    Shape(String),
-}
-
-impl From<serde_json::Error> for DecodeError {
-    fn from(error: serde_json::Error) -> Self {
-        let message = error.to_string();
-        if message.starts_with("number out of range") {
-            let place = message.trim_start_matches("number out of range");
-            let message = "a number is too large; send it as a string";
-            return Self::Shape(format!("{message} ({})", place.trim()));
-        }
-        match error.classify() {
-            serde_json::error::Category::Data => Self::Shape(message),
-            _ => Self::Syntax(message),
-        }
     }
 }
 

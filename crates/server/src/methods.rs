@@ -98,7 +98,7 @@ fn hinted_members(
 }
 
 fn bad_cursor_type(error: &DecodeError) -> RpcError {
-    RpcError::invalid_params(format!("cursor must be a string: {error}"))
+    RpcError::invalid_params(error.to_string())
 }
 
 fn bad_cursor() -> RpcError {

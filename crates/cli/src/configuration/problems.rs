@@ -1,7 +1,7 @@
 //! Problems of a configuration file: all of them, each with line, column and a suggestion.
 
+use mcp_flow::decode_error;
 use serde::Deserialize as _;
-use serde_json::error::Category;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer, Error};
 
@@ -178,46 +178,14 @@ fn explain(message: &str) -> String {
     {
         return format!("the key `{key}` is missing");
     }
-    let prefixes = ["invalid type: ", "invalid value: ", "unknown variant "];
-    let rest = prefixes.into_iter().find_map(|prefix| message.strip_prefix(prefix));
-    match rest.and_then(|rest| rest.split_once(", expected ")) {
-        Some((found, expected)) => {
-            format!("expected {}, found {}", plain_type(expected), plain_type(found))
-        }
-        None if message == "invalid socket address syntax" => {
-            "expected an address with a port, for example 127.0.0.1:4433".to_owned()
-        }
-        None => message.to_owned(),
+    if message == "invalid socket address syntax" {
+        return "expected an address with a port, for example 127.0.0.1:4433".to_owned();
     }
-}
-
-/// Replaces the name that a deserializer has for a type by one that authors of files know.
-fn plain_type(name: &str) -> &str {
-    match name {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
-        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
-        "f32" | "f64" => "a number",
-        "a boolean" => "true or false",
-        "a map" | "map" => "a table",
-        "a sequence" | "sequence" => "a list",
-        struct_name if struct_name.starts_with("struct ") => "a table",
+    decode_error::reword(message, |name| match decode_error::plain_type(name) {
+        "an object" => "a table",
+        "an array" => "a list",
         other => other,
-    }
-}
-
-/// Describes why a text is not the JSON that was expected, with line and column.
-pub(crate) fn json_problem(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    let message = match error.classify() {
-        Category::Eof => "the text ends before the JSON is complete".to_owned(),
-        Category::Syntax => format!("invalid JSON, {message}"),
-        Category::Data | Category::Io => explain(message),
-    };
-    match error.line() {
-        0 => message,
-        line => format!("line {line}, column {}: {message}", error.column()),
-    }
+    })
 }
 
 /// Returns line and column of an offset, both counted from one.

@@ -1,6 +1,7 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel`.
 
 use mcp_flow_engine::{AnswerRequest, EngineError, QuestionId, SessionStatus, View};
+use mcp_flow_proto::decode_error::json_problem;
 use mcp_flow_proto::model::{DetailedTask, ElicitResult, TASKS_EXTENSION, TaskParams};
 use mcp_flow_proto::{Params, RpcError, method};
 use mcp_flow_server::permissions::PermissionKind;
@@ -76,7 +77,8 @@ async fn update(interaction: Interaction, context: Context, params: TaskParams) 
         let key = request_key(question);
         let Some(response) = responses.remove(&key) else { continue };
         let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
-            RpcError::invalid_params(format!("inputResponses[{key:?}] is malformed: {error}"))
+            let problem = json_problem(&error);
+            RpcError::invalid_params(format!("inputResponses[{key:?}] is malformed: {problem}"))
         })?;
         match Form::of(question)?.answer(result) {
             FormAnswer::Value(value) => answers.push((question.id(), value)),

@@ -6,6 +6,7 @@
 //! `requestState` (C-43).
 
 use mcp_flow_engine::{AnswerReply, AnswerRequest, OpenQuestion, SessionStatus, View};
+use mcp_flow_proto::decode_error::json_problem;
 use mcp_flow_proto::model::{ElicitAction, ElicitResult, InputRequest};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::input::InputRequired;
@@ -71,7 +72,8 @@ impl Call {
             return self.reply_to_round(self.settled(view).await?, state.session);
         };
         let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
-            RpcError::invalid_params(format!("inputResponses.{key} is malformed: {error}"))
+            let problem = json_problem(&error);
+            RpcError::invalid_params(format!("inputResponses.{key} is malformed: {problem}"))
                 .with("field", format!("inputResponses.{key}"))
         })?;
         let inspected = self.backend().inspect_for_turn(session, &self.owner).await;

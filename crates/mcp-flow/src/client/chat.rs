@@ -8,6 +8,7 @@ use mcp_flow_client::model::{
     Content, CreateMessage, Role, SampleResult, SamplingContent, ToolChoice, ToolUse,
 };
 use mcp_flow_http::client::JsonEndpoint;
+use mcp_flow_proto::decode_error::json_problem;
 use serde_json::{Map, Value, json};
 
 use super::{BadTarget, HttpOptions};
@@ -35,7 +36,7 @@ impl ChatModel {
         let body = self.encode(&request).to_string().into_bytes();
         let response = self.endpoint.post(body, MAX_RESPONSE).await?;
         let response: Value = serde_json::from_slice(&response)
-            .map_err(|error| format!("the response is not JSON: {error}"))?;
+            .map_err(|error| format!("the response is not JSON: {}", json_problem(&error)))?;
         self.decode(&response).ok_or_else(|| "the response holds no message".to_owned())
     }
 

@@ -40,6 +40,11 @@ impl<'de> Reader<'de> {
         Self { bytes, at: 0, depth: 0 }
     }
 
+    /// Returns the offset reached, and the number of containers around it.
+    pub(super) fn position(&self) -> (usize, usize) {
+        (self.at, self.depth)
+    }
+
     #[inline]
     fn peek(&self) -> Result<u8, ReadError> {
         self.bytes.get(self.at).copied().ok_or_else(ReadError::truncated)

@@ -1,6 +1,7 @@
 //! Finds the end of a CBOR item without decoding it.
 
-use crate::raw::{DecodeError, MAX_DEPTH};
+use crate::decode_error::DecodeError;
+use crate::raw::MAX_DEPTH;
 
 /// Selects whether strings are validated on the way.
 #[derive(Clone, Copy, Debug, PartialEq)]

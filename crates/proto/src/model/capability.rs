@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::icon::{Icon, deserialize_icons, deserialize_website};
-use crate::raw::{DecodeError, Raw, ValueKind};
+use crate::decode_error::DecodeError;
+use crate::raw::{Raw, ValueKind};
 use crate::revision::Revision;
 
 /// The name and version of a program. Self-reported, so use it for display only.

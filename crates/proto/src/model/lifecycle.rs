@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ClientCapabilities, Implementation, Meta, ServerCapabilities};
-use crate::raw::{DecodeError, Params, Raw, ValueKind};
+use crate::decode_error::DecodeError;
+use crate::raw::{Params, Raw, ValueKind};
 use crate::revision::Revision;
 
 /// The params of `initialize`.

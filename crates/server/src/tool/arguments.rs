@@ -1,5 +1,6 @@
 //! Decoding of arguments into the type a tool's function takes.
 
+use mcp_flow_proto::decode_error::{plain_type, reword};
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_schema::{CheckError, Violation, build, dotted, member};
 use serde::de::DeserializeOwned;
@@ -65,14 +66,14 @@ fn convert_whole_numbers(value: &mut Value) {
 fn explain(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> CheckError {
     let pointer = pointer(error.path());
     let name = match dotted(&pointer) {
-        name if name.is_empty() => "the whole of the arguments".to_owned(),
+        name if name.is_empty() => "the arguments".to_owned(),
         name => name,
     };
     let value = arguments.pointer(&pointer).filter(|value| value.is_f64());
     let is_whole = |value: &&Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
     let sentence = match value.filter(is_whole) {
         Some(value) => format!("{name} is too large a number: {value}"),
-        None => format!("{name} cannot be used: {}", error.inner()),
+        None => format!("{name}: {}", reword(&error.inner().to_string(), plain_type)),
     };
     CheckError::Violations(vec![Violation { pointer, sentence }])
 }
@@ -114,13 +115,12 @@ mod tests {
         check(json!({"count": 5.0, "sizes": [-1e3, 2], "price": 3}), Ok(order));
         let many = Order { count: 1, sizes: vec![7; 100], price: 0.5 };
         check(json!({"count": 1, "sizes": vec![7.0; 100], "price": 0.5}), Ok(many));
-        let lost = "/count count cannot be used: ";
+        let lost = "/count count: expected a whole number from 0 to 255, found ";
         check(json!({"count": 5.5, "sizes": [], "price": 3}), Err(lost));
         check(json!({"count": 256.0, "sizes": [], "price": 3}), Err(lost));
         let large = json!({"count": 1, "sizes": [0, 1e300], "price": 3});
         check(large, Err("/sizes/1 sizes.1 is too large a number: 1e"));
-        let missing = Err(" the whole of the arguments cannot be used: missing field");
-        check(json!({"count": 1}), missing);
+        check(json!({"count": 1}), Err(" the arguments: `sizes` is required"));
     }
 
     fn check(arguments: Value, expected: Result<Order, &str>) {

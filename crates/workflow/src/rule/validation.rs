@@ -1,5 +1,6 @@
 //! Validation of an output against the rules of its step.
 
+use mcp_flow_proto::decode_error::json_problem;
 use mcp_flow_schema::UntrustedSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -178,7 +179,7 @@ fn check_schema(schema: &Value, output: &str) -> Option<Failure> {
         Ok(output) => output,
         Err(error) => {
             return Some(Failure {
-                issue: format!("The output is not JSON: {error}."),
+                issue: format!("The output is not JSON: {}.", json_problem(&error)),
                 suggestion: "Write the output as one JSON text and nothing else.".to_owned(),
             });
         }
