@@ -117,22 +117,13 @@ pub enum BadEntry {
 
 /// A list of files, or the text `dynamic`.
 mod manifest {
+    use std::fmt;
+
+    use serde::de::value::SeqAccessDeserializer;
+    use serde::de::{self, SeqAccess, Unexpected, Visitor};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::ManifestFile;
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Word {
-        Dynamic,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Manifest {
-        Files(Vec<ManifestFile>),
-        Generated(Word),
-    }
 
     pub(super) fn serialize<S: Serializer>(
         files: &Option<Vec<ManifestFile>>,
@@ -140,18 +131,39 @@ mod manifest {
     ) -> Result<S::Ok, S::Error> {
         match files {
             Some(files) => files.serialize(serializer),
-            None => Word::Dynamic.serialize(serializer),
+            None => serializer.serialize_str(DYNAMIC),
         }
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Vec<ManifestFile>>, D::Error> {
-        Ok(match Manifest::deserialize(deserializer)? {
-            Manifest::Files(files) => Some(files),
-            Manifest::Generated(Word::Dynamic) => None,
-        })
+        deserializer.deserialize_any(Manifest)
     }
+
+    /// Reads either form. An untagged enum would not say which member of a file is wrong.
+    struct Manifest;
+
+    impl<'de> Visitor<'de> for Manifest {
+        type Value = Option<Vec<ManifestFile>>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(formatter, "`resources` to be a list of files or {DYNAMIC:?}")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            match text {
+                DYNAMIC => Ok(None),
+                _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+            }
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list)).map(Some)
+        }
+    }
+
+    const DYNAMIC: &str = "dynamic";
 }
 
 #[cfg(test)]
@@ -190,16 +202,17 @@ mod tests {
             ("/frontmatter/name", json!(7), "name"),
             ("/frontmatter/description", json!(""), "description"),
             ("/resources", json!([]), "lacks"),
-            ("/resources", json!("static"), ""),
-            ("/resources", Value::Null, ""),
+            ("/resources", json!("static"), "`resources`"),
+            ("/resources", Value::Null, "`resources`"),
+            ("/resources/1", json!({"uri": "skill://acme/refunds/a"}), "`digest`"),
             ("/resources/1/uri", json!("skill://acme/other/b"), "not in its directory"),
             ("/resources/1/uri", json!("skill://acme/refunds/../b"), "not in its directory"),
             ("/resources/1/uri", json!("skill://acme/refunds/%2e%2e/b"), "not in its directory"),
             ("/resources/1/uri", json!("skill://acme/refunds/SKILL.md"), "twice"),
             ("/resources/1/size", json!(17 * 1024 * 1024), "limit"),
             ("/resources/1/size", json!(u64::MAX), "limit"),
-            ("/resources/1/size", json!(-1), ""),
-            ("/resources/1/digest", json!("md5:0"), ""),
+            ("/resources/1/size", json!(-1), "integer `-1`"),
+            ("/resources/1/digest", json!("md5:0"), "sha256"),
         ] {
             let mut bad = entry();
             *bad.pointer_mut(pointer).unwrap() = value.clone();
