@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use mcp_flow_server::resource::{ReadError, ResourcePage, ResourceProvider, WatchGuard};
-use mcp_flow_server::{Bulk, Server, ServerBuilder};
+use mcp_flow_server::{Bulk, Context, Server, ServerBuilder};
 
 use crate::roots::{ListingPosition, Roots};
 use crate::watch::{Change, Watch};
@@ -83,9 +83,10 @@ impl ResourceProvider for FileProvider {
         })
     }
 
-    fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
+    fn watch(&self, context: &Context, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
         let files = self.roots.find_uri(uri)?;
-        let watch = self.watcher(server).map_err(|error| ReadError::Failed(error.to_owned()))?;
+        let watch = self.watcher(context.server());
+        let watch = watch.map_err(|error| ReadError::Failed(error.to_owned()))?;
         let mut watched =
             WatchedFiles { watch: watch.clone(), uri: uri.clone(), files: Vec::new() };
         for file in files {

@@ -175,10 +175,17 @@ impl Gateway {
     /// within its time for connecting.
     pub async fn first_server(&self) -> Option<Arc<ServerInfo>> {
         let first = self.inner.upstreams.lock().first().cloned()?;
-        if let Some(listed) = first.pending(first.settings.connect_timeout) {
+        if let Some(listed) = first.pending(None) {
             let _ = listed.await;
         }
         first.server()
+    }
+
+    /// Starts all upstreams, and waits until each has listed what it offers or has failed to, as
+    /// [`status`](Self::status) says.
+    pub async fn start(&self) {
+        let upstreams = self.inner.upstreams.lock().clone();
+        join_all(upstreams.iter().map(Upstream::tried)).await;
     }
 
     /// Lists all upstreams again, at once, even those that failed before.
@@ -406,16 +413,16 @@ impl CatalogSource for Source {
             gateway.pins_changed();
         }
         let upstreams = gateway.upstreams.lock().clone();
-        let prefix = name.and_then(|name| name.split_once('.')).map(|(prefix, _)| prefix);
-        let is_named = |upstream: &&Arc<Upstream>| prefix == Some(upstream.prefix.as_str());
+        let is_named = |upstream: &&Arc<Upstream>| {
+            name.is_some_and(|name| naming::own(&upstream.prefix, name).is_some())
+        };
         let pending: Vec<_> = match upstreams.iter().find(is_named) {
-            Some(upstream) => {
-                upstream.pending(upstream.settings.connect_timeout).into_iter().collect()
-            }
+            Some(upstream) => upstream.pending(None).into_iter().collect(),
             None => {
                 let is_any_listed = upstreams.iter().any(|upstream| upstream.is_listed());
                 let limit = if is_any_listed { LIST_TIME } else { FIRST_LIST_TIME };
-                upstreams.iter().filter_map(|upstream| upstream.pending(limit)).collect()
+                let pending = |upstream| Upstream::pending(upstream, Some(limit));
+                upstreams.iter().filter_map(pending).collect()
             }
         };
         if pending.is_empty() && !is_changed {
@@ -451,27 +458,61 @@ impl CatalogSource for Source {
         Some(Box::new(move |name| names.contains(name)))
     }
 
-    fn refuse(&self, context: &Context, name: &str) -> Option<RpcError> {
+    fn refuse(
+        &self,
+        context: &Context,
+        kind: PermissionKind,
+        name: Option<&str>,
+    ) -> Option<RpcError> {
         let gateway = self.gateway.upgrade()?;
         let upstreams = gateway.upstreams.lock().clone();
-        let own_name = |upstream: &Upstream| {
-            name.strip_prefix(&upstream.prefix).and_then(|rest| rest.strip_prefix('.'))
+        let Some(name) = name else {
+            // An empty list would say that the only server has nothing.
+            let only = upstreams.iter().find(|upstream| upstream.prefix.is_empty())?;
+            let starting = || error::unavailable(only.name(), "it has not started yet", None);
+            return only.is_unknown().then(|| only.start_failure().unwrap_or_else(starting));
         };
-        let mut found = upstreams.iter().filter_map(|upstream| {
-            let tool = upstream.quarantined_tool(own_name(upstream).unwrap_or(name))?;
-            let full = naming::join(&upstream.prefix, upstream.settings.served_name(&tool));
-            let is_visible = context.may(PermissionKind::Tool, &full);
-            is_visible.then(|| error::quarantined(upstream.name(), &tool))
-        });
-        if let Some(quarantined) = found.next() {
-            return Some(quarantined).filter(|_| found.next().is_none());
+        if kind == PermissionKind::Tool
+            && let Some(refused) = refuse_quarantined(&upstreams, context, name)
+        {
+            return refused;
         }
-        // The tools of an upstream that never started are unknown, so any of its names may be one.
-        let upstream = upstreams.iter().find(|upstream| own_name(upstream).is_some())?;
-        let reason = upstream.start_failure()?;
-        let is_visible = context.may(PermissionKind::Tool, name);
-        is_visible.then(|| error::unavailable(upstream.name(), &reason, None))
+        // The names of an upstream that never started are unknown, so any of its names may be one.
+        let is_its = |upstream: &&Arc<Upstream>| naming::own(&upstream.prefix, name).is_some();
+        let is_prefixed = kind != PermissionKind::Resource;
+        let upstream = match is_prefixed {
+            true => upstreams.iter().find(is_its)?,
+            false => upstreams.iter().find(|upstream| upstream.prefix.is_empty())?,
+        };
+        let known = upstream.definitions();
+        let has_some = match kind {
+            PermissionKind::Prompt => !known.prompts.is_empty(),
+            PermissionKind::Resource => !upstream.is_unknown(),
+            _ => !known.tools.is_empty(),
+        };
+        if has_some || !context.may(kind, name) {
+            return None;
+        }
+        upstream.start_failure()
     }
+}
+
+/// The error for a tool that is quarantined, if it is the only one with this name: none, if the caller
+/// cannot tell which one is meant.
+fn refuse_quarantined(
+    upstreams: &[Arc<Upstream>],
+    context: &Context,
+    name: &str,
+) -> Option<Option<RpcError>> {
+    let mut found = upstreams.iter().filter_map(|upstream| {
+        let own = naming::own(&upstream.prefix, name).unwrap_or(name);
+        let tool = upstream.quarantined_tool(own)?;
+        let full = naming::join(&upstream.prefix, upstream.settings.served_name(&tool));
+        let is_visible = context.may(PermissionKind::Tool, &full);
+        is_visible.then(|| error::quarantined(upstream.name(), &tool))
+    });
+    let quarantined = found.next()?;
+    Some(Some(quarantined).filter(|_| found.next().is_none()))
 }
 
 /// Time that lists, and calls by names without prefix, wait for an upstream when others are there.

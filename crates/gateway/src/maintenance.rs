@@ -14,7 +14,9 @@ pub(crate) async fn maintain(upstream: Weak<Upstream>, changed: Arc<Notify>) {
     let mut failures = 0;
     loop {
         let Some(current) = upstream.upgrade() else { return };
-        let retry = match current.refresh().await {
+        let refreshed = current.refresh().await;
+        current.note_listing(refreshed.as_ref().err());
+        let retry = match refreshed {
             Ok(()) => {
                 failures = 0;
                 None

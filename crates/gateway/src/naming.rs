@@ -43,6 +43,11 @@ pub(crate) fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
+/// The part of a name behind a prefix; `None` if it has another one.
+pub(crate) fn own<'a>(prefix: &str, name: &'a str) -> Option<&'a str> {
+    if prefix.is_empty() { Some(name) } else { name.strip_prefix(prefix)?.strip_prefix('.') }
+}
+
 /// Maps a name that an upstream gave to a valid one, without prefix.
 pub(crate) fn part(name: &str) -> String {
     let part = replace_invalid(name, |letter| matches!(letter, '_' | '-' | '.'));

@@ -82,9 +82,6 @@ impl Sessions {
     ) -> Option<Turn> {
         let (engine, holder) = (self.engine(), holder?);
         let member = engine.cluster()?;
-        if !holder.is_elsewhere(engine).await {
-            return None;
-        }
         let number = random_key();
         let (sender, mut replies) = mpsc::channel(REPLIES);
         self.remote.awaited.lock().insert(number.clone(), sender);
@@ -95,14 +92,21 @@ impl Sessions {
             server: server.to_owned(),
             answer: answer.clone(),
         };
-        let mut heard = Instant::now();
+        let (mut heard, mut announced) = (Instant::now(), None::<Instant>);
         while heard.elapsed() < SILENCE {
-            announce(&member, &answer);
-            let again = tokio::time::sleep(AGAIN);
-            tokio::pin!(again);
+            // A process that was killed counts as alive until its lease has expired.
+            if !holder.is_elsewhere(engine).await {
+                return None;
+            }
+            if announced.is_none_or(|at| at.elapsed() >= AGAIN) {
+                announce(&member, &answer);
+                announced = Some(Instant::now());
+            }
+            let checked = tokio::time::sleep(CHECK);
+            tokio::pin!(checked);
             loop {
                 tokio::select! {
-                    () = &mut again => break,
+                    () = &mut checked => break,
                     reply = replies.recv() => match reply? {
                         Reply::Taken => heard = Instant::now(),
                         Reply::Continued { turn, holder } => {
@@ -189,6 +193,9 @@ const REPLIES: usize = 8;
 
 /// Time after which an answer is sent again.
 const AGAIN: Duration = Duration::from_secs(3);
+
+/// Time after which the process that has the call is looked for again.
+const CHECK: Duration = Duration::from_millis(500);
 
 /// Time without any reply after which the call is lost.
 const SILENCE: Duration = Duration::from_secs(30);

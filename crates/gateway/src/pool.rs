@@ -2,8 +2,10 @@
 //!
 //! Where the transport tells which call a question of the upstream belongs to, and with stateless
 //! upstreams, one connection serves all calls. Otherwise a call whose caller can be asked has its
-//! connection to itself, so that a question cannot reach somebody else. The lowest free connection is
-//! taken, so callers that take turns always use the same one.
+//! connection to itself, so that a question cannot reach somebody else. Those of one principal are
+//! limited, and there is always one more connection for all other calls, so that nobody has to wait for
+//! the answers of others. The lowest free connection is taken, so callers that take turns always use
+//! the same one, which has the subscriptions as well.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,10 +42,31 @@ struct Slots {
 #[derive(Debug)]
 struct Slot {
     instance: Arc<Instance>,
-    /// A call that may be asked has the connection to itself.
-    is_exclusive: bool,
-    /// Other calls, and subscriptions.
+    /// Principal of the call that has the connection to itself, because it may be asked.
+    exclusive: Option<Arc<str>>,
+    /// Other calls.
     shared: usize,
+    /// Subscriptions, which never ask.
+    subscriptions: usize,
+}
+
+/// Purpose that a connection is leased for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose<'a> {
+    /// A call of a caller with this principal, which can be asked.
+    AskedCall(&'a str),
+    /// Any other request.
+    Request,
+    /// A subscription.
+    Subscription,
+}
+
+/// Claim of a lease on its connection.
+#[derive(Clone, Debug)]
+enum Claim {
+    Exclusive(Arc<str>),
+    Shared,
+    Subscription,
 }
 
 /// One connection to an upstream.
@@ -135,7 +158,7 @@ pub(crate) struct Lease {
 struct Occupied {
     pool: Arc<Pool>,
     instance: Arc<Instance>,
-    is_exclusive: bool,
+    claim: Claim,
 }
 
 impl Lease {
@@ -185,9 +208,10 @@ impl Drop for Occupied {
         slots.last_used = Instant::now();
         let own = slots.slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.instance, &self.instance));
         if let Some(slot) = own {
-            match self.is_exclusive {
-                true => slot.is_exclusive = false,
-                false => slot.shared = slot.shared.saturating_sub(1),
+            match self.claim {
+                Claim::Exclusive(_) => slot.exclusive = None,
+                Claim::Shared => slot.shared = slot.shared.saturating_sub(1),
+                Claim::Subscription => slot.subscriptions = slot.subscriptions.saturating_sub(1),
             }
         }
         drop(slots);
@@ -210,7 +234,7 @@ impl Pool {
         self: &Arc<Self>,
         settings: &UpstreamSettings,
         breaker: &Breaker,
-        may_be_asked: bool,
+        purpose: Purpose<'_>,
         create: impl Fn() -> Instance + Send + Sync,
     ) -> Result<Lease, RpcError> {
         // The first connection shows whether the others are needed.
@@ -220,16 +244,17 @@ impl Pool {
         loop {
             // Registered before the check, so that no release is missed.
             let freed = self.freed.notified();
-            if let Some((instance, is_exclusive)) = self.take(settings, may_be_asked, &create)? {
+            if let Some((instance, claim)) = self.take(settings, purpose, &create)? {
                 // Released again if connecting fails or is given up.
-                let use_of = Occupied { pool: self.clone(), instance, is_exclusive };
+                let use_of = Occupied { pool: self.clone(), instance, claim };
                 let server = self.connect(&use_of.instance, settings, breaker).await?;
                 return Ok(Lease { occupied: use_of, server });
             }
             let limit = settings.call_timeout.min(MAX_QUEUE_TIME);
             if tokio::time::timeout_at(begun + limit, freed).await.is_err() {
                 let what = format!(
-                    "all {} connections wait for answers of other callers; `instances` allows more",
+                    "{} calls of this caller wait for answers already, or {MAX_EXCLUSIVE} of all \
+                     callers; `instances` allows more",
                     settings.instances
                 );
                 return Err(error::unavailable(&settings.name, &what, Some(limit)));
@@ -251,28 +276,36 @@ impl Pool {
         first.ok_or_else(RpcError::internal)
     }
 
-    /// Takes the lowest connection that is free for such a call, or a new one within the limit.
+    /// Takes the lowest connection that is free for this, or a new one; `None` if the principal, or all
+    /// of them together, have calls that wait on as many as they may.
     fn take(
         &self,
         settings: &UpstreamSettings,
-        may_be_asked: bool,
+        purpose: Purpose<'_>,
         create: &impl Fn() -> Instance,
-    ) -> Result<Option<(Arc<Instance>, bool)>, RpcError> {
+    ) -> Result<Option<(Arc<Instance>, Claim)>, RpcError> {
         let mut slots = self.open_slots(settings)?;
-        let is_exclusive = may_be_asked && slots.slots.first().is_none_or(Slot::needs_exclusion);
-        let free = slots.slots.iter_mut().find(|slot| slot.is_free(is_exclusive));
-        if let Some(slot) = free {
-            slot.occupy(is_exclusive);
-            return Ok(Some((slot.instance.clone(), is_exclusive)));
+        let slots = &mut slots.slots;
+        let needs_exclusion = slots.first().is_none_or(Slot::needs_exclusion);
+        let claim = match purpose {
+            Purpose::AskedCall(principal) if needs_exclusion => Claim::Exclusive(principal.into()),
+            Purpose::AskedCall(_) | Purpose::Request => Claim::Shared,
+            Purpose::Subscription => Claim::Subscription,
+        };
+        if let Claim::Exclusive(principal) = &claim {
+            let waiting = || slots.iter().filter_map(|slot| slot.exclusive.as_ref());
+            let own = waiting().filter(|known| *known == principal).count();
+            if own >= settings.instances.max(1) || waiting().count() >= MAX_EXCLUSIVE {
+                return Ok(None);
+            }
         }
-        if slots.slots.len() >= settings.instances.max(1) {
-            return Ok(None);
-        }
-        let mut slot = Slot::new(create());
-        slot.occupy(is_exclusive);
-        let instance = slot.instance.clone();
-        slots.slots.push(slot);
-        Ok(Some((instance, is_exclusive)))
+        let at = slots.iter().position(|slot| slot.is_free(&claim)).unwrap_or_else(|| {
+            slots.push(Slot::new(create()));
+            slots.len() - 1
+        });
+        let slot = &mut slots[at];
+        slot.occupy(&claim);
+        Ok(Some((slot.instance.clone(), claim)))
     }
 
     fn open_slots(
@@ -341,7 +374,7 @@ impl Pool {
     /// Takes the connections out if none was used for this long.
     pub(crate) fn take_idle(&self, limit: Duration) -> Vec<Client> {
         let mut slots = self.slots.lock();
-        let is_used = slots.slots.iter().any(|slot| slot.is_exclusive || slot.shared > 0);
+        let is_used = slots.slots.iter().any(Slot::is_used);
         if is_used || slots.last_used.elapsed() < limit {
             return Vec::new();
         }
@@ -358,21 +391,30 @@ impl Pool {
 
 impl Slot {
     fn new(instance: Instance) -> Self {
-        Self { instance: Arc::new(instance), is_exclusive: false, shared: 0 }
+        Self { instance: Arc::new(instance), exclusive: None, shared: 0, subscriptions: 0 }
     }
 
     fn needs_exclusion(&self) -> bool {
         self.instance.needs_exclusion.load(Ordering::Acquire)
     }
 
-    fn is_free(&self, is_exclusive: bool) -> bool {
-        !self.is_exclusive && (!is_exclusive || self.shared == 0)
+    fn is_used(&self) -> bool {
+        self.exclusive.is_some() || self.shared > 0 || self.subscriptions > 0
     }
 
-    fn occupy(&mut self, is_exclusive: bool) {
-        match is_exclusive {
-            true => self.is_exclusive = true,
-            false => self.shared += 1,
+    fn is_free(&self, claim: &Claim) -> bool {
+        match claim {
+            Claim::Exclusive(_) => self.exclusive.is_none() && self.shared == 0,
+            Claim::Shared => self.exclusive.is_none(),
+            Claim::Subscription => true,
+        }
+    }
+
+    fn occupy(&mut self, claim: &Claim) {
+        match claim {
+            Claim::Exclusive(principal) => self.exclusive = Some(principal.clone()),
+            Claim::Shared => self.shared += 1,
+            Claim::Subscription => self.subscriptions += 1,
         }
     }
 }
@@ -385,3 +427,6 @@ const LASTING: Duration = Duration::from_secs(60);
 
 /// Longest time that a call waits while others occupy all connections: people answer slowly.
 const MAX_QUEUE_TIME: Duration = Duration::from_secs(10);
+
+/// Limit on connections with calls that may be asked, of all principals.
+const MAX_EXCLUSIVE: usize = 64;

@@ -245,7 +245,7 @@ async fn request_completion(
     value: &str,
     others: Map<String, Value>,
 ) -> Result<Completion, RpcError> {
-    let lease = upstream.lease(&Caller::of(context), None).await?;
+    let lease = upstream.lease(&Caller::of(context).unasked(), None).await?;
     // A server without completions suggests nothing.
     if lease.server.capabilities.completions.is_none() {
         return Ok(Completion::default());

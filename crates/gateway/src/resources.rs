@@ -19,6 +19,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::breaker::backoff;
 use crate::forward::Forwarded;
+use crate::isolation::{Caller, PoolKey};
 use crate::pool::AbortOnDrop;
 use crate::registration;
 use crate::session::Sessions;
@@ -31,8 +32,11 @@ pub(crate) struct UpstreamResources {
     routes: RwLock<Arc<Routes>>,
     /// Upstreams, to find links in.
     upstreams: RwLock<Vec<Arc<Upstream>>>,
-    watches: Mutex<HashMap<Arc<str>, Weak<AbortOnDrop>>>,
+    watches: Mutex<Watches>,
 }
+
+/// Subscriptions by the URI and the callers that share a connection.
+type Watches = HashMap<(Arc<str>, PoolKey), Weak<AbortOnDrop>>;
 
 #[derive(Debug, Default)]
 struct Routes {
@@ -187,19 +191,19 @@ impl ResourceProvider for ProvidedResources {
         }
     }
 
-    fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
-        if self.0.route(uri).is_none() {
-            return Err(ReadError::NotFound);
-        }
+    fn watch(&self, context: &Context, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
+        let route = self.0.route(uri).ok_or(ReadError::NotFound)?;
+        let caller = Caller::of(context);
+        let key = (uri.clone(), PoolKey::of(&caller, route.upstream.settings.isolation));
         let mut watches = self.0.watches.lock();
         watches.retain(|_, watch| watch.strong_count() > 0);
-        if let Some(watch) = watches.get(uri).and_then(Weak::upgrade) {
+        if let Some(watch) = watches.get(&key).and_then(Weak::upgrade) {
             return Ok(Box::new(watch));
         }
         let resources = Arc::downgrade(&self.0);
-        let task = tokio::spawn(watch(resources, server.downgrade(), uri.clone()));
-        let watch = Arc::new(AbortOnDrop(task.abort_handle()));
-        watches.insert(uri.clone(), Arc::downgrade(&watch));
+        let task = watch(resources, context.server().downgrade(), uri.clone(), caller);
+        let watch = Arc::new(AbortOnDrop(tokio::spawn(task).abort_handle()));
+        watches.insert(key, Arc::downgrade(&watch));
         Ok(Box::new(watch))
     }
 
@@ -233,7 +237,12 @@ impl ResourceProvider for ProvidedResources {
 
 /// Tells subscribers of changes of a resource, for as long as there are any. A subscription that cannot be
 /// made or ends is made again, and then the resource may have changed.
-async fn watch(resources: Weak<UpstreamResources>, server: WeakServer, uri: Arc<str>) {
+async fn watch(
+    resources: Weak<UpstreamResources>,
+    server: WeakServer,
+    uri: Arc<str>,
+    caller: Caller,
+) {
     let (mut failures, mut was_lost) = (0, false);
     loop {
         // It may have another upstream by now.
@@ -242,7 +251,7 @@ async fn watch(resources: Weak<UpstreamResources>, server: WeakServer, uri: Arc<
         };
         if let Some(route) = route {
             let begun = Instant::now();
-            let subscribed = follow(&route, &server, &uri, was_lost).await;
+            let subscribed = follow(&route, &server, &uri, &caller, was_lost).await;
             if let Err(problem) = subscribed
                 && failures == 0
             {
@@ -263,9 +272,11 @@ async fn follow(
     route: &Route,
     server: &WeakServer,
     uri: &str,
+    caller: &Caller,
     was_lost: bool,
 ) -> Result<(), String> {
-    let lease = route.upstream.own_lease().await.map_err(|error| error.text().to_owned())?;
+    let lease = route.upstream.subscription_lease(caller).await;
+    let lease = lease.map_err(|error| error.text().to_owned())?;
     let filter = ChangeFilter::new().resource(route.own(uri));
     let subscribed = lease.client().listen(filter).await;
     let mut changes = subscribed.map_err(|failure| sanitize::shorten(&failure.to_string(), 500))?;

@@ -26,8 +26,8 @@ pub struct UpstreamSettings {
     pub revision: RevisionPolicy,
     /// Callers that share a connection. Defaults to all.
     pub isolation: Isolation,
-    /// Limit on connections for callers that may be asked at the same time, where the transport does
-    /// not tell which call a question belongs to. Defaults to 4.
+    /// Limit on connections for calls of one principal that may be asked at the same time, where the
+    /// transport does not tell which call a question belongs to. Defaults to 4.
     pub instances: usize,
     /// Time for connecting and listing. Defaults to 30 seconds.
     pub connect_timeout: Duration,

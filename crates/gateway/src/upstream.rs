@@ -20,11 +20,12 @@ use tokio::task::AbortHandle;
 
 use crate::breaker::{Breaker, MAX_FAILURES};
 use crate::definitions::Definitions;
+use crate::error;
 use crate::isolation::{Caller, PoolKey};
 use crate::maintenance::maintain;
 use crate::metrics::{UpstreamCalls, UpstreamFailure, UpstreamMetrics};
 use crate::pins::Pins;
-use crate::pool::{AbortOnDrop, Instance, Lease, Pool};
+use crate::pool::{AbortOnDrop, Instance, Lease, Pool, Purpose};
 use crate::question::ConnectionHost;
 use crate::resources::SeenLinks;
 use crate::settings::{Isolation, UpstreamSettings};
@@ -50,6 +51,8 @@ pub(crate) struct Upstream {
     server: RwLock<Option<Arc<ServerInfo>>>,
     /// Everything it listed last.
     listed: Mutex<Option<Arc<Definitions>>>,
+    /// The error of the last attempt to list it, if that failed.
+    listing_failure: Mutex<Option<RpcError>>,
     /// True once it was listed, or could not be, or if its definitions are known.
     pub(crate) was_tried: watch::Sender<bool>,
     /// Time of the first start.
@@ -137,6 +140,7 @@ impl Upstream {
             definitions: RwLock::new(Arc::new(known)),
             server: RwLock::default(),
             listed: Mutex::default(),
+            listing_failure: Mutex::default(),
             was_tried: watch::Sender::new(was_listed),
             begun: OnceLock::new(),
             changed: Arc::default(),
@@ -173,13 +177,15 @@ impl Upstream {
     }
 
     /// Waits until it was listed or failed to, and starts it if needed; `None` if that is over. The time
-    /// limit counts from its first start, and is at most that for connecting.
+    /// limit counts from its first start; by default it ends with the time for connecting.
     pub(crate) fn pending(
         self: &Arc<Self>,
-        limit: Duration,
+        limit: Option<Duration>,
     ) -> Option<impl Future<Output = Arc<Self>> + Send + 'static> {
         self.begin();
-        let limit = limit.min(self.settings.connect_timeout);
+        // Callers are told why it failed, so they wait until that is noted.
+        let longest = self.settings.connect_timeout + GRACE;
+        let limit = limit.map_or(longest, |limit| limit.min(longest));
         let until = *self.begun.get_or_init(tokio::time::Instant::now) + limit;
         if *self.was_tried.borrow() || tokio::time::Instant::now() >= until {
             return None;
@@ -189,6 +195,13 @@ impl Upstream {
             let _ = tokio::time::timeout_at(until, tried.wait_for(|tried| *tried)).await;
             upstream
         })
+    }
+
+    /// Waits until it was listed or could not be, and starts it if needed.
+    pub(crate) async fn tried(self: &Arc<Self>) {
+        self.begin();
+        // The sender is a field.
+        let _ = self.was_tried.subscribe().wait_for(|tried| *tried).await;
     }
 
     /// Starts the maintenance, which lists the definitions.
@@ -207,12 +220,11 @@ impl Upstream {
         caller: &Caller,
         tool: Option<&str>,
     ) -> Result<Lease, RpcError> {
-        let key = PoolKey::of(caller, self.settings.isolation);
-        let (pool, is_new) = self.pool(key.clone());
-        if is_new && let Some(client) = caller.ends_with(&key) {
-            self.close_after(client.clone(), key.clone());
-        }
-        let lease = self.lease_from(&pool, Some((caller, &key))).await?;
+        let purpose = match caller.may_be_asked {
+            true => Purpose::AskedCall(&caller.principal),
+            false => Purpose::Request,
+        };
+        let lease = self.lease_for(caller, purpose).await?;
         if lease.note_read(None) && self.settings.isolation == Isolation::Shared {
             // The program may have changed since it was connected last.
             self.changed.notify_one();
@@ -225,25 +237,37 @@ impl Upstream {
         Ok(lease)
     }
 
+    /// Leases a connection that the calls of a caller use as well, to subscribe.
+    pub(crate) async fn subscription_lease(
+        self: &Arc<Self>,
+        caller: &Caller,
+    ) -> Result<Lease, RpcError> {
+        self.lease_for(caller, Purpose::Subscription).await
+    }
+
     /// Leases a connection for the gateway itself.
     pub(crate) async fn own_lease(self: &Arc<Self>) -> Result<Lease, RpcError> {
         let (pool, _) = self.pool(PoolKey::Shared);
-        self.lease_from(&pool, None).await
+        let create = || self.create_instance(true, ConnectionHost { owner: None });
+        pool.lease(&self.settings, &self.breaker, Purpose::Request, create).await
     }
 
-    /// Leases a connection for a caller, or for the gateway itself.
-    async fn lease_from(
+    async fn lease_for(
         self: &Arc<Self>,
-        pool: &Arc<Pool>,
-        caller: Option<(&Caller, &PoolKey)>,
+        caller: &Caller,
+        purpose: Purpose<'_>,
     ) -> Result<Lease, RpcError> {
-        let lists_changes = caller.is_none() || self.settings.isolation == Isolation::Shared;
-        let may_be_asked = caller.is_some_and(|(caller, _)| caller.may_be_asked);
+        let isolation = self.settings.isolation;
+        let key = PoolKey::of(caller, isolation);
+        let (pool, is_new) = self.pool(key.clone());
+        if is_new && let Some(client) = caller.ends_with(&key) {
+            self.close_after(client.clone(), key.clone());
+        }
         let create = || {
-            let owner = caller.and_then(|(caller, key)| caller.roots(key));
-            self.create_instance(lists_changes, ConnectionHost { owner })
+            let host = ConnectionHost { owner: caller.roots(&key) };
+            self.create_instance(isolation == Isolation::Shared, host)
         };
-        pool.lease(&self.settings, &self.breaker, may_be_asked, create).await
+        pool.lease(&self.settings, &self.breaker, purpose, create).await
     }
 
     /// Prepares a connection.
@@ -371,11 +395,29 @@ impl Upstream {
         close_all(pools.iter().flat_map(|pool| pool.close()).collect()).await;
     }
 
-    /// Returns the reason that nothing could be listed yet; `None` if there are definitions.
-    pub(crate) fn start_failure(&self) -> Option<String> {
-        let state = self.breaker.state.lock();
-        let (_, reason) = state.last.as_ref()?;
-        self.definitions().tools.is_empty().then(|| reason.clone())
+    /// Notes whether it could be listed.
+    pub(crate) fn note_listing(&self, failure: Option<&RpcError>) {
+        *self.listing_failure.lock() = failure.cloned();
+    }
+
+    /// Returns whether it was never listed, now or by an earlier process.
+    pub(crate) fn is_unknown(&self) -> bool {
+        !self.is_listed() && self.listed.lock().is_none()
+    }
+
+    /// The error for a request that needs a definition, if it could not be started or listed the last
+    /// time.
+    pub(crate) fn start_failure(&self) -> Option<RpcError> {
+        let failed = self.breaker.state.lock().last.as_ref().map(|(_, reason)| reason.clone());
+        let unavailable = |reason: &str| error::unavailable(self.name(), reason, None);
+        match failed {
+            Some(reason) => Some(unavailable(&reason)),
+            None => self.listing_failure.lock().as_ref().map(|failure| match failure.name() {
+                // The request was not sent, whatever became of the list.
+                "UPSTREAM_LOST" => unavailable("it cannot be listed"),
+                _ => failure.clone(),
+            }),
+        }
     }
 
     pub(crate) fn status(&self) -> UpstreamStatus {
@@ -423,6 +465,9 @@ fn log_event(server: &str, event: ClientEvent) {
 async fn close_all(clients: Vec<Client>) {
     join_all(clients.iter().map(Client::close)).await;
 }
+
+/// Time beyond the one for connecting until a failure to connect is noted.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Limit on a call with progress or questions.
 const MAX_CALL_DURATION: Duration = Duration::from_secs(3600);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use mcp_flow_client::ClientEvent;
-use mcp_flow_gateway::UpstreamSettings;
+use mcp_flow_gateway::{Gateway, UpstreamSettings};
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
@@ -60,6 +60,56 @@ async fn an_upstream_that_does_not_start_is_unavailable() {
         let status = setup.gateway.status();
         assert!(status[0].failures > 0 && status[0].last_error.is_some(), "{bad} {status:?}");
         setup.gateway.close().await;
+    }
+}
+
+/// The first request for something of an upstream that could not be listed says so, whatever it is for,
+/// and with the only upstream, a list as well: an empty one would say that there is nothing.
+#[tokio::test]
+async fn an_upstream_that_was_never_listed_is_no_empty_one() {
+    let endless = lists(&json!([{"name": "t"}]), ":");
+    let endless = endless.replace(r#"{"tools":["#, r#"{"nextCursor":"again","tools":["#);
+    for (bad, expected) in [("sleep 60", "UPSTREAM_UNAVAILABLE"), (&endless, "UPSTREAM_ERROR")] {
+        let bad_one = || {
+            let mut settings = script("bad", bad);
+            settings.connect_timeout = Duration::from_millis(500);
+            settings
+        };
+        for revision in ERAS {
+            let named = |error: mcp_flow_client::Error| {
+                let error = error.server().unwrap_or_else(|| panic!("{bad}: {error}")).clone();
+                assert_eq!(error.data["server"], "bad", "{bad}: {error}");
+                error.name().unwrap_or_default().to_owned()
+            };
+            // The first request finds nothing started.
+            for is_tool in [true, false] {
+                let setup = Setup::new(vec![bad_one()]);
+                let client = setup.client(revision).await;
+                let failed = match is_tool {
+                    true => client.call_tool("bad.any", json!({})).await.map(drop),
+                    false => client.get_prompt("bad.any", [("a", "b")]).await.map(drop),
+                };
+                assert_eq!(named(failed.unwrap_err()), expected, "{bad} {is_tool}");
+                setup.gateway.close().await;
+            }
+            let (gateway, server) = Gateway::relay(bad_one(), |_| ()).await.unwrap();
+            let server = server.build().unwrap();
+            gateway.attach(&server);
+            let setup = Setup { gateway, server };
+            let client = setup.client(revision).await;
+            for failed in [
+                client.call_tool("any", json!({})).await.map(drop),
+                client.get_prompt("any", [("a", "b")]).await.map(drop),
+                client.read_resource("x:/any").await.map(drop),
+                client.tools().all().await.map(drop),
+                client.prompts().all().await.map(drop),
+                client.resources().all().await.map(drop),
+                client.resource_templates().all().await.map(drop),
+            ] {
+                assert_eq!(named(failed.unwrap_err()), expected, "{bad}");
+            }
+            setup.gateway.close().await;
+        }
     }
 }
 

@@ -127,22 +127,39 @@ async fn an_upstream_that_hangs_delays_nobody() {
     setup.gateway.close().await;
 }
 
-/// Callers do not wait long for people who do not answer the questions of others.
+/// Whoever leaves questions unanswered waits for those, for a moment. Others do not: neither those who can
+/// be asked, nor those who cannot, nor the gateway's own lists.
 #[tokio::test]
 async fn unanswered_questions_do_not_hold_up_others() {
-    let asks = lists(&json!([{"name": "ask"}]), QUESTION);
+    let said = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"said"}]}}\n' "$(id "$line")""#;
+    let rest = format!("case $line in *'\"ask\"'*) {QUESTION};; *) {said};; esac");
+    let asks = lists(&json!([{"name": "ask"}, {"name": "say"}]), &rest);
     let mut settings = script("up", &asks);
     settings.instances = 1;
     let setup = Setup::new(vec![settings]);
-    let client = setup.client_with(ERAS[1], Agreeable).await;
-    let first = client.call_tool("up.ask", json!({})).raw();
-    let first = first.round(serde_json::Map::new(), None).await.unwrap();
-    assert_eq!(first["resultType"], "input_required", "{first}");
-    let second = client.call_tool("up.ask", json!({})).into_future();
-    let error = within("the second call", second).await.unwrap_err();
-    let error = error.server().unwrap();
-    assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
-    assert!(error.data["retryAfterMs"].is_u64(), "{error}");
+    let (ada, bob) = (
+        setup.client_as("ada", ERAS[1], Agreeable).await,
+        setup.client_as("bob", ERAS[1], Agreeable).await,
+    );
+    for client in [&ada, &bob] {
+        let asked = client.call_tool("up.ask", json!({})).raw();
+        let asked = asked.round(serde_json::Map::new(), None);
+        let asked = within("the question", asked.into_future()).await.unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let second = client.call_tool("up.ask", json!({})).into_future();
+        let error = within("the second call", second).await.unwrap_err();
+        let error = error.server().unwrap();
+        assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
+        assert!(error.data["retryAfterMs"].is_u64(), "{error}");
+    }
+    let unasked = setup.client(ERAS[0]).await;
+    let eve = setup.client_as("eve", ERAS[0], Agreeable).await;
+    for client in [&unasked, &eve] {
+        let called = client.call_tool("up.say", json!({})).into_future();
+        assert_eq!(within("the call of another", called).await.unwrap().text(), "said");
+    }
+    // One for each question, and one for all others.
+    assert_eq!(setup.gateway.status()[0].connections, 3);
     setup.gateway.close().await;
 }
 

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use futures_util::StreamExt;
 use mcp_flow_client::{ChangeFilter, CompletionReference, ServerChange};
+use mcp_flow_gateway::Isolation;
 use mcp_flow_server::{Context, Resource, ResourceTemplate, Server};
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 
-use crate::failures::script;
+use crate::failures::{lists, script};
+use crate::hostile::Agreeable;
 use crate::support::{ERAS, Setup, pairs, upstream};
 
 fn server() -> Server {
@@ -162,6 +164,52 @@ async fn updates_reach_every_subscriber() {
                 assert_eq!(both.0.unwrap().unwrap(), expected);
                 assert_eq!(both.1.unwrap().unwrap(), expected);
             }
+        }
+    }
+}
+
+/// A call and a subscription of one caller share a connection, so that it hears of what the call has
+/// changed, also if the call has the connection to itself.
+#[tokio::test]
+async fn changes_that_a_call_makes_reach_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let subscribed = folder.path().join("subscribed");
+    let reply = |result: &str| {
+        format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{result}}}\n' "$(id "$line")""#)
+    };
+    let updated = r#"printf '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:/a"}}\n'"#;
+    let call = format!("test -n \"$own\" && {updated}; {}", reply(r#"{"content":[]}"#));
+    let program = lists(&serde_json::json!([{"name": "change"}]), &call)
+        .replace(r#""tools":{}"#, r#""tools":{},"resources":{"subscribe":true}"#)
+        .replace(
+            "    *tools/call*)",
+            &format!(
+                "    *resources/list*) {};;\n    *resources/subscribe*) own=1; touch {}; {};;\n    \
+                 *resources/templates/list*) {};;\n    *tools/call*)",
+                reply(r#"{"resources":[{"uri":"x:/a","name":"a"}]}"#),
+                subscribed.display(),
+                reply("{}"),
+                reply(r#"{"resourceTemplates":[]}"#),
+            ),
+        );
+    for isolation in [Isolation::Shared, Isolation::Session, Isolation::Principal] {
+        for revision in ERAS {
+            let mut settings = script("up", &program);
+            settings.isolation = isolation;
+            let setup = Setup::new(vec![settings]);
+            let client = setup.client_with(revision, Agreeable).await;
+            let mut changes = client.listen(ChangeFilter::new().resource("x:/a")).await.unwrap();
+            within("the subscription", async {
+                while std::fs::remove_file(&subscribed).is_err() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            client.call_tool("up.change", serde_json::json!({})).await.unwrap();
+            let heard = within(format!("the change, {isolation:?} {revision}"), changes.next());
+            let heard = heard.await.unwrap().unwrap();
+            assert_eq!(heard, ServerChange::Resource("x:/a".to_owned()));
+            setup.gateway.close().await;
         }
     }
 }

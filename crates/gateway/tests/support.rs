@@ -5,8 +5,9 @@ use std::sync::Arc;
 use mcp_flow_client::host::DenyAll;
 use mcp_flow_client::{Client, Host, Revision, RevisionPolicy};
 use mcp_flow_gateway::{Gateway, UpstreamSettings};
-use mcp_flow_server::Server;
-use mcp_flow_stdio::client::in_process;
+use mcp_flow_server::{ConnectionInfo, Principal, Server};
+use mcp_flow_stdio::client::{attach, in_process};
+use mcp_flow_stdio::lines;
 
 /// Revisions of both eras: with a handshake, and stateless.
 pub(crate) const ERAS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
@@ -42,9 +43,29 @@ impl Setup {
 
     /// Connects a client with a host.
     pub(crate) async fn client_with(&self, revision: Revision, host: impl Host) -> Client {
+        self.client_as("local", revision, host).await
+    }
+
+    /// Connects a client with a principal and a host.
+    pub(crate) async fn client_as(
+        &self,
+        principal: &str,
+        revision: Revision,
+        host: impl Host,
+    ) -> Client {
+        let principal = Principal::named(principal);
+        let info = ConnectionInfo { principal, ..ConnectionInfo::new("memory") };
+        let connection = self.server.connect(info).unwrap();
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move {
+            let (reader, writer) = tokio::io::split(theirs);
+            let _ = lines::drive(&connection, reader, writer, std::future::pending()).await;
+            connection.close().await;
+        });
         let builder = Client::builder().host(host);
         let builder = builder.with(|options| options.revision = RevisionPolicy::Only(revision));
-        builder.connect(in_process(&self.server)).await.unwrap()
+        let (reader, writer) = tokio::io::split(ours);
+        builder.connect(attach(reader, writer)).await.unwrap()
     }
 }
 

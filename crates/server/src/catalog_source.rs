@@ -8,6 +8,7 @@ use mcp_flow_proto::RpcError;
 
 use crate::context::Context;
 use crate::handler::Reply;
+use crate::permissions::PermissionKind;
 use crate::server::{Server, ServerBuilder};
 
 /// Adds tools, prompts and resources to a server after it has started.
@@ -19,9 +20,15 @@ pub trait CatalogSource: Send + Sync + 'static {
     /// if there is nothing to wait for.
     fn pending(&self, name: Option<&str>) -> Option<BoxFuture<'static, ()>>;
 
-    /// The error for a call of a tool that is known and not served now; `None` if it is unknown.
-    fn refuse(&self, context: &Context, name: &str) -> Option<RpcError> {
-        let _ = (context, name);
+    /// The error for a request by a name that is not served now, or for a list of this kind; `None` if
+    /// the name is unknown, or the list as far as it is known.
+    fn refuse(
+        &self,
+        context: &Context,
+        kind: PermissionKind,
+        name: Option<&str>,
+    ) -> Option<RpcError> {
+        let _ = (context, kind, name);
         None
     }
 
@@ -49,6 +56,27 @@ impl Server {
     pub(crate) fn pending_definitions(&self, name: Option<&str>) -> Option<BoxFuture<'static, ()>> {
         self.catalog_source()?.pending(name)
     }
+}
+
+/// The error for a request whose definitions are not known, or not served now.
+pub(crate) fn refuse(
+    context: &Context,
+    kind: PermissionKind,
+    name: Option<&str>,
+) -> Option<RpcError> {
+    context.server().catalog_source()?.refuse(context, kind, name)
+}
+
+/// Handles a list once its definitions are known, unless they cannot be.
+pub(crate) fn list_when_known(
+    context: &Context,
+    kind: PermissionKind,
+    list: impl FnOnce(&Context) -> Reply + Send + 'static,
+) -> Reply {
+    when_known(context, None, move |context| match refuse(context, kind, None) {
+        Some(error) => Reply::Ready(Err(error)),
+        None => list(context),
+    })
 }
 
 /// Handles a request once the definitions it needs are known.

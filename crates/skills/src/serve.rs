@@ -154,8 +154,8 @@ impl ResourceProvider for SkillProvider {
         })
     }
 
-    fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
-        self.0.follow(server);
+    fn watch(&self, context: &Context, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
+        self.0.follow(context.server());
         match self.0.catalog.snapshot().node(uri) {
             Some(Node::File(_)) => Ok(Box::new(())),
             _ => Err(ReadError::NotFound),
@@ -254,8 +254,7 @@ fn stateless_fields(context: &Context, ttl_ms: u64) -> Option<StatelessMembers> 
 }
 
 fn list_params(params: Params<'_>) -> Result<ListParams, RpcError> {
-    let invalid = |error| RpcError::invalid_params(format!("cursor must be a string: {error}"));
-    params.decode().map_err(invalid)
+    params.decode().map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
 fn named_uri(params: Params<'_>) -> Result<String, RpcError> {

@@ -54,7 +54,7 @@ pub(crate) struct ServerEntry {
     pub(crate) gateway: bool,
     /// Callers that share a connection or process, if it is served.
     pub(crate) isolation: IsolationStyle,
-    /// Limit on processes for callers that are asked at the same time, if it is served.
+    /// Limit on processes for calls of one principal that are asked at the same time, if it is served.
     pub(crate) instances: usize,
     /// Seconds without use after which it is stopped, if it is served.
     pub(crate) idle_seconds: u64,

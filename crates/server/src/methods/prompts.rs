@@ -4,9 +4,10 @@ use mcp_flow_proto::model::{CallParams, ListParams, ListResult};
 use mcp_flow_proto::{Params, RpcError, method};
 
 use super::{bad_cursor, bad_cursor_type, stateless_members};
-use crate::catalog_source::when_known;
+use crate::catalog_source::{list_when_known, refuse};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
+use crate::permissions::PermissionKind;
 use crate::resource::Access;
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
@@ -14,9 +15,11 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
         return Reply::Ready(Err(RpcError::method_not_found(method::PROMPTS_LIST)));
     }
     match params.decode() {
-        Ok(ListParams { cursor }) => when_known(context, None, move |context| {
-            Reply::Ready(list_page(context, cursor.as_deref()))
-        }),
+        Ok(ListParams { cursor }) => {
+            list_when_known(context, PermissionKind::Prompt, move |context| {
+                Reply::Ready(list_page(context, cursor.as_deref()))
+            })
+        }
         Err(error) => Reply::Ready(Err(bad_cursor_type(&error))),
     }
 }
@@ -48,17 +51,22 @@ pub(super) fn get(context: &Context, params: Params<'_>) -> Reply {
         Ok(wanted) => wanted,
         Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
     };
+    let refused = |context: &Context, name: &str, error| {
+        refuse(context, PermissionKind::Prompt, Some(name)).unwrap_or(error)
+    };
     let error = match catalog.find(context, &name) {
         Ok(prompt) => return prompt.get(context, arguments),
         Err(error) => error,
     };
     let Some(known) = context.server().pending_definitions(Some(&name)) else {
-        return Reply::Ready(Err(error));
+        return Reply::Ready(Err(refused(context, &name, error)));
     };
     let (context, name, arguments) = (context.clone(), name.into_owned(), arguments.to_owned());
     Reply::Later(Box::pin(async move {
         known.await;
-        let prompt = context.server().prompts().find(&context, &name)?;
-        prompt.get(&context, arguments.as_raw()).outcome().await
+        match context.server().prompts().find(&context, &name) {
+            Ok(prompt) => prompt.get(&context, arguments.as_raw()).outcome().await,
+            Err(error) => Err(refused(&context, &name, error)),
+        }
     }))
 }

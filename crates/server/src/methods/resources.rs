@@ -12,10 +12,11 @@ use serde_json::json;
 
 use super::{bad_cursor, bad_cursor_type, hinted_members, stateless_members};
 use crate::bulk::{Bulk, DOWNLOAD, Delivery, DeliveryError, DeliveryRejected, text_of};
-use crate::catalog_source::when_known;
+use crate::catalog_source::{list_when_known, refuse, when_known};
 use crate::connection::subscriptions;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
+use crate::permissions::PermissionKind;
 use crate::resource::Contents;
 use crate::resource::catalog::{ReadReply, read_failure};
 use crate::resource::provider::Position;
@@ -29,7 +30,7 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
     if !context.server().catalog().has_providers() {
         return Reply::Ready(list_page(context, cursor.as_deref()));
     }
-    when_known(context, None, move |context| {
+    list_when_known(context, PermissionKind::Resource, move |context| {
         let context = context.clone();
         Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
     })
@@ -69,7 +70,7 @@ fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
 
 pub(super) fn list_templates(context: &Context, params: Params<'_>) -> Reply {
     match list_cursor(context, method::RESOURCES_TEMPLATES_LIST, params) {
-        Ok(cursor) => when_known(context, None, move |context| {
+        Ok(cursor) => list_when_known(context, PermissionKind::Resource, move |context| {
             Reply::Ready(list_templates_page(context, cursor.as_deref()))
         }),
         Err(error) => Reply::Ready(Err(error)),
@@ -152,7 +153,10 @@ pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
 
 fn reply_read(context: &Context, uri: String, found: Result<ReadReply, RpcError>) -> Reply {
     match found {
-        Err(error) => Reply::Ready(Err(error)),
+        Err(error) => {
+            let refused = refuse(context, PermissionKind::Resource, Some(&uri));
+            Reply::Ready(Err(refused.unwrap_or(error)))
+        }
         Ok(ReadReply::Forwarded(reply)) => reply,
         Ok(ReadReply::Contents(reading, hint)) => {
             let context = context.clone();

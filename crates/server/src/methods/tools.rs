@@ -6,9 +6,10 @@ use mcp_flow_proto::model::{CallParams, ListParams, ListResult, Visibility};
 use mcp_flow_proto::{Params, Raw, RpcError, method};
 
 use super::{bad_cursor, bad_cursor_type, stateless_members};
-use crate::catalog_source::{Unlisted, find_unprefixed, when_known};
+use crate::catalog_source::{Unlisted, find_unprefixed, list_when_known, refuse};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
+use crate::permissions::PermissionKind;
 use crate::tool::Tool;
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
@@ -16,9 +17,11 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
         return Reply::Ready(Err(RpcError::method_not_found(method::TOOLS_LIST)));
     }
     match params.decode() {
-        Ok(ListParams { cursor }) => when_known(context, None, move |context| {
-            Reply::Ready(list_page(context, cursor.as_deref()))
-        }),
+        Ok(ListParams { cursor }) => {
+            list_when_known(context, PermissionKind::Tool, move |context| {
+                Reply::Ready(list_page(context, cursor.as_deref()))
+            })
+        }
         Err(error) => Reply::Ready(Err(bad_cursor_type(&error))),
     }
 }
@@ -97,7 +100,7 @@ fn call_named(
 
 /// The error for a tool that cannot be called.
 fn unknown(context: &Context, name: &str) -> RpcError {
-    let refused = context.server().catalog_source().and_then(|source| source.refuse(context, name));
+    let refused = refuse(context, PermissionKind::Tool, Some(name));
     refused.unwrap_or_else(|| RpcError::unknown_tool(name))
 }
 

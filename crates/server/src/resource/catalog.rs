@@ -226,7 +226,7 @@ impl Catalog {
         let subscription = Subscription::new(server.clone(), uri.into(), caller.connection())
             .ok_or_else(|| refused("The server has too many subscriptions.".to_owned()))?;
         let Target::Provided(provider) = found else { return Ok(subscription) };
-        match provider.watch(server, subscription.uri()) {
+        match provider.watch(caller, subscription.uri()) {
             Ok(guard) => Ok(subscription.watched_by(guard)),
             Err(ReadError::Failed(details)) => {
                 Err(refused(format!("This resource cannot be watched: {details}.")))

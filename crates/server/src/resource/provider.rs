@@ -41,9 +41,9 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// Opens a resource.
     fn open(&self, uri: &str) -> Result<Bulk, ReadError>;
 
-    /// Watches a resource until the returned guard is dropped. From then on the provider announces
-    /// changes by [`Server::resource_changed`].
-    fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError>;
+    /// Watches a resource for a caller until the returned guard is dropped. From then on the provider
+    /// announces changes by [`Server::resource_changed`].
+    fn watch(&self, context: &Context, uri: &Arc<str>) -> Result<WatchGuard, ReadError>;
 
     /// Templates of resources that this provider reads. Defaults to none.
     fn templates(&self) -> Vec<TemplateDefinition> {
