@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::sessions::ManualClock;
 
-/// Foreign, unknown, expired, forbidden and malformed ids lead to one and the same error.
+/// Foreign, unknown, expired, forbidden, malformed and missing ids lead to one and the same error.
 #[tokio::test]
 async fn ids_that_name_no_task_cannot_be_told_apart() {
     let clock = Arc::new(ManualClock::at(1_000_000));
@@ -43,6 +43,8 @@ async fn ids_that_name_no_task_cannot_be_told_apart() {
             assert_eq!(tasks(&mut ada, method, id).await["error"], expected, "{method} {id}");
         }
         assert_eq!(tasks(&mut eve, method, &pair).await["error"], expected, "{method}");
+        let missing = json!({"_meta": meta(), "inputResponses": {}});
+        assert_eq!(ada.call(method, missing).await["error"], expected, "{method} without an id");
     }
     permissions.replace(&Permissions::new(vec![AccessRule {
         principals: Names::all(),

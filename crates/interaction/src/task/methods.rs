@@ -101,8 +101,8 @@ async fn cancel(interaction: Interaction, context: Context, params: TaskParams) 
 }
 
 impl Interaction {
-    /// Finds a task of the caller. Unknown, expired and malformed ids, and tasks that the caller
-    /// may not see, lead to the same error.
+    /// Finds a task of the caller. Unknown, expired, malformed and missing ids, and tasks that the
+    /// caller may not see, lead to the same error.
     pub(super) async fn find_task(
         &self,
         context: &Context,
@@ -182,7 +182,7 @@ fn task_error(id: SessionId, error: &EngineError) -> RpcError {
 
 /// Error for a task that the caller cannot know.
 fn unknown_task() -> RpcError {
-    RpcError::invalid_params("There is no such task, or it has expired")
+    RpcError::invalid_params("No task has this taskId, or it has expired")
         .message("Failed to retrieve task: Task not found")
 }
 

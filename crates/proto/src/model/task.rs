@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::raw::{Params, ValueKind};
+use crate::raw::{Params, Raw, ValueKind};
 
 /// Name under which clients and servers declare the tasks extension.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -127,7 +127,7 @@ impl<'a> From<&'a DetailedTask> for CreateTaskResult<'a> {
 /// Params of `tasks/get`, `tasks/cancel` and, with answers, `tasks/update`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskParams {
-    /// Identifier of the task; none if it is not a string, so that no task has it.
+    /// Identifier of the task; none if it is missing or not a string, so that no task has it.
     pub task_id: Option<String>,
     /// Answers by the keys of the input requests.
     pub input_responses: Option<Map<String, Value>>,
@@ -138,8 +138,7 @@ impl TaskParams {
     pub fn from_params(params: Params<'_>) -> Result<Self, String> {
         let [task_id, responses] =
             params.members(["taskId", "inputResponses"]).map_err(|error| error.to_string())?;
-        let task_id = task_id.ok_or("taskId is required")?;
-        let task_id = task_id.as_text().map(Cow::into_owned);
+        let task_id = task_id.and_then(Raw::as_text).map(Cow::into_owned);
         let input_responses = match responses.map(|responses| (responses.kind(), responses)) {
             None | Some((ValueKind::Null, _)) => None,
             Some((ValueKind::Object, responses)) => responses
@@ -196,7 +195,7 @@ mod tests {
         for (text, expected) in [
             (r#"{"taskId":"a"}"#, Ok((true, None))),
             (r#"{"taskId":"a","inputResponses":{"k":{},"l":7}}"#, Ok((true, Some(2)))),
-            ("{}", Err("taskId is required")),
+            ("{}", Ok((false, None))),
             (r#"{"taskId":7}"#, Ok((false, None))),
             (r#"{"taskId":"a","inputResponses":[]}"#, Err("inputResponses must be an object")),
         ] {
