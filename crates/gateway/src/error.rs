@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_flow_client::transport::TransportError;
 use mcp_flow_client::{Error, sanitize};
 use mcp_flow_proto::error::{MISSING_CLIENT_CAPABILITY, RpcErrorKind};
 use mcp_flow_proto::{Revision, RpcError};
@@ -64,11 +65,19 @@ pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
             }
         }
         Error::Lost { .. } | Error::Timeout { .. } => lost(server, &details),
+        error if is_unauthorized(&error) => {
+            unavailable(server, &details, None).with(UNAUTHORIZED, true)
+        }
         Error::Connect { .. } | Error::Closed => unavailable(server, &details, None),
         Error::Denied(_) => RpcError::new(NOT_ANSWERED).with("server", server).details(details),
         Error::Usage(_) => RpcError::invalid_params(details).with("server", server),
         _ => RpcError::new(UPSTREAM_ERROR).with("server", server).details(details),
     }
+}
+
+/// Returns whether an upstream has rejected the credential, or requires one.
+pub(crate) fn is_unauthorized(error: &Error) -> bool {
+    matches!(error, Error::Connect { source: TransportError::Unauthorized { .. }, .. })
 }
 
 /// The error for a request that was sent, and whose outcome is unknown.
@@ -92,6 +101,26 @@ pub(crate) fn unavailable(server: &str, reason: &str, retry: Option<Duration>) -
 pub(crate) fn unusable(server: &str, reason: &str) -> RpcError {
     let reason = sanitize::shorten(reason, MAX_DETAILS_LENGTH);
     RpcError::new(UPSTREAM_ERROR).with("server", server).details(reason)
+}
+
+/// The error for a question that was not answered.
+pub(crate) fn not_answered(server: &str, reason: &str) -> RpcError {
+    let details = sanitize::shorten(reason, MAX_DETAILS_LENGTH);
+    RpcError::new(NOT_ANSWERED).with("server", server).details(details)
+}
+
+/// The error for a caller that has to log in, and whose client cannot be asked to. Clients find the
+/// page where the specification has it.
+pub(crate) fn login_required(server: &str, question: Value) -> RpcError {
+    let kind = RpcErrorKind {
+        code: URL_ELICITATION_REQUIRED,
+        stateless_code: URL_ELICITATION_REQUIRED,
+        ..NOT_ANSWERED
+    };
+    let url = question["url"].as_str().unwrap_or_default();
+    let details = format!("Log in to {server} at {url}, and repeat the request.");
+    let error = RpcError::new(kind).message(details).with("server", server);
+    error.with("elicitations", json!([question]))
 }
 
 /// The error for a call that nobody approved.
@@ -143,6 +172,9 @@ pub(crate) fn from_journal(kept: &Value) -> RpcError {
     }
     error
 }
+
+/// Member of an error's data that is true if the upstream has rejected the credential.
+pub(crate) const UNAUTHORIZED: &str = "unauthorized";
 
 const MAX_DETAILS_LENGTH: usize = 2000;
 

@@ -85,13 +85,38 @@ impl Forwarded {
         context: Context,
     ) -> Outcome {
         let _running = upstream.metrics.begin();
-        let outcome = self.outcome(&upstream, &sessions, &context).await;
+        let outcome = self.outcome_of_user(&upstream, &sessions, &context).await;
         if let Err(error) = &outcome
             && error.has("server")
         {
             upstream.metrics.record_error(error);
         }
         outcome
+    }
+
+    /// The outcome for a caller that uses its own account, if the upstream needs one. If that is
+    /// rejected, the caller logs in again.
+    async fn outcome_of_user(
+        &self,
+        upstream: &Arc<Upstream>,
+        sessions: &Arc<Sessions>,
+        context: &Context,
+    ) -> Outcome {
+        if let Some(reply) = upstream.require_login(context, false).await {
+            return reply;
+        }
+        if let Some(reply) = self.tool().and_then(|tool| upstream.reply_login(context, tool)) {
+            return reply;
+        }
+        let outcome = self.outcome(upstream, sessions, context).await;
+        let is_rejected = |error: &RpcError| error.has(error::UNAUTHORIZED);
+        if upstream.settings.accounts.is_none() || !outcome.as_ref().is_err_and(is_rejected) {
+            return outcome;
+        }
+        match upstream.require_login(context, true).await {
+            Some(reply) => reply,
+            None => self.outcome(upstream, sessions, context).await,
+        }
     }
 
     async fn outcome(

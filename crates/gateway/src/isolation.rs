@@ -5,7 +5,7 @@ use mcp_flow_server::Context;
 use mcp_flow_server::context::Client;
 
 use crate::question::AskCapabilities;
-use crate::settings::Isolation;
+use crate::settings::{Isolation, UpstreamSettings};
 
 /// The caller that a connection to an upstream is used for.
 #[derive(Clone, Debug)]
@@ -70,8 +70,10 @@ pub(crate) enum PoolKey {
 
 impl PoolKey {
     /// The key of a caller.
-    pub(crate) fn of(caller: &Caller, isolation: Isolation) -> Self {
-        match (isolation, &caller.session) {
+    pub(crate) fn of(caller: &Caller, settings: &UpstreamSettings) -> Self {
+        match (settings.isolation, &caller.session) {
+            // Its connections have the account of one principal.
+            _ if settings.accounts.is_some() => Self::Principal(caller.principal.clone()),
             (Isolation::Shared, _) => Self::Shared,
             (Isolation::Session, Some((number, _))) => Self::Session(*number),
             // A stateless caller has no session.

@@ -12,6 +12,7 @@
 //! Everything an upstream sends is untrusted: names are mapped to valid ones, URIs cannot take
 //! those of an upstream before it, and failures stay with the upstream that caused them.
 
+mod accounts;
 mod administration;
 mod asked;
 mod breaker;
@@ -47,6 +48,7 @@ mod upstream;
 mod uri_template;
 mod url_questions;
 
+pub use accounts::{Login, UserAccounts};
 pub use gateway::{Gateway, InvalidUpstreams};
 pub use metrics::{UpstreamCalls, UpstreamFailure};
 pub use offline::OfflineCalls;

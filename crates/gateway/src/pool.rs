@@ -347,6 +347,10 @@ impl Pool {
                 instance.needs_exclusion.store(needed, Ordering::Release);
                 Ok(server)
             }
+            // The account of one user says nothing about those of others.
+            Err(failure) if settings.accounts.is_some() && error::is_unauthorized(&failure) => {
+                Err(error::from_client(&settings.name, failure))
+            }
             Err(failure) => Err(breaker.failed(&settings.name, &failure)),
         }
     }

@@ -194,7 +194,7 @@ impl ResourceProvider for ProvidedResources {
     fn watch(&self, context: &Context, uri: &Arc<str>) -> Result<WatchGuard, ReadError> {
         let route = self.0.route(uri).ok_or(ReadError::NotFound)?;
         let caller = Caller::of(context);
-        let key = (uri.clone(), PoolKey::of(&caller, route.upstream.settings.isolation));
+        let key = (uri.clone(), PoolKey::of(&caller, &route.upstream.settings));
         let mut watches = self.0.watches.lock();
         watches.retain(|_, watch| watch.strong_count() > 0);
         if let Some(watch) = watches.get(&key).and_then(Weak::upgrade) {

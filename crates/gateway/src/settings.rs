@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_flow_client::transport::Connector;
 use mcp_flow_client::{Backoff, RevisionPolicy};
 
+use crate::accounts::UserAccounts;
 use crate::patterns::{ApprovalRules, ToolPatterns};
 
 /// Settings of one upstream: its name, how to connect to it, and its limits.
@@ -20,6 +21,9 @@ pub struct UpstreamSettings {
     pub is_prefixed: bool,
     /// Opens connections; each one of a command is a process of its own.
     pub connector: Arc<dyn Connector>,
+    /// Accounts of its users, if each principal has its own: connections are then per principal, and
+    /// `connector` is not used. Defaults to none.
+    pub accounts: Option<Arc<dyn UserAccounts>>,
     /// Identifies the configuration: an upstream whose text has changed is replaced on reload.
     pub fingerprint: String,
     /// Protocol revision to use. Defaults to the newest that the upstream supports.
@@ -77,6 +81,7 @@ impl UpstreamSettings {
             name: name.into(),
             fingerprint: connector.target().to_owned(),
             connector,
+            accounts: None,
             is_prefixed: true,
             revision: RevisionPolicy::Any,
             isolation: Isolation::default(),

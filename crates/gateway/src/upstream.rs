@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
+use mcp_flow_client::transport::Connector;
 use mcp_flow_client::{Client, ClientEvent, ServerInfo, sanitize};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::LogLevel;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use crate::accounts::offered;
 use crate::breaker::{Breaker, MAX_FAILURES};
 use crate::definitions::Definitions;
 use crate::error;
@@ -63,6 +65,8 @@ pub(crate) struct Upstream {
     /// Called with this upstream when its definitions have changed.
     on_change: OnChange,
     log_level: Mutex<Option<LogLevel>>,
+    /// Principal whose account lists the definitions, where each has its own.
+    lister: Mutex<Option<String>>,
 }
 
 /// Called with an upstream whose definitions have changed.
@@ -126,7 +130,7 @@ impl Upstream {
     ) -> Arc<Self> {
         let known = pins.last_known(&settings.name, settings.pins);
         let was_listed = known.is_some();
-        let known = known.map(|known| known.exposed(&settings, &prefix)).unwrap_or_default();
+        let known = offered(known.unwrap_or_default(), &settings, &prefix);
         Arc::new(Self {
             settings,
             prefix,
@@ -147,6 +151,7 @@ impl Upstream {
             maintenance: Mutex::default(),
             on_change: Box::new(on_change),
             log_level: Mutex::default(),
+            lister: Mutex::default(),
         })
     }
 
@@ -225,7 +230,10 @@ impl Upstream {
             false => Purpose::Request,
         };
         let lease = self.lease_for(caller, purpose).await?;
-        if lease.note_read(None) && self.settings.isolation == Isolation::Shared {
+        let is_shared = self.settings.isolation == Isolation::Shared;
+        if self.settings.accounts.is_some() {
+            self.note_principal(&caller.principal);
+        } else if lease.note_read(None) && is_shared {
             // The program may have changed since it was connected last.
             self.changed.notify_one();
             self.begin();
@@ -245,11 +253,37 @@ impl Upstream {
         self.lease_for(caller, Purpose::Subscription).await
     }
 
-    /// Leases a connection for the gateway itself.
-    pub(crate) async fn own_lease(self: &Arc<Self>) -> Result<Lease, RpcError> {
-        let (pool, _) = self.pool(PoolKey::Shared);
-        let create = || self.create_instance(true, ConnectionHost { owner: None });
-        pool.lease(&self.settings, &self.breaker, Purpose::Request, create).await
+    /// Leases a connection for the gateway itself; `None` if it needs an account, and nobody has used
+    /// one yet.
+    pub(crate) async fn own_lease(self: &Arc<Self>) -> Result<Option<Lease>, RpcError> {
+        let lister = self.lister.lock().clone();
+        let (pool, connector) = match (&self.settings.accounts, &lister) {
+            (None, _) => (self.pool(PoolKey::Shared).0, self.settings.connector.clone()),
+            (Some(_), None) => return Ok(None),
+            (Some(accounts), Some(principal)) => {
+                let key = PoolKey::Principal(principal.clone());
+                (self.pool(key).0, accounts.connector(principal))
+            }
+        };
+        let host = || ConnectionHost { owner: None };
+        let create = || self.create_instance(connector.clone(), true, host());
+        let lease = pool.lease(&self.settings, &self.breaker, Purpose::Request, create).await;
+        if lease.as_ref().is_err_and(|failure| failure.has(error::UNAUTHORIZED)) {
+            // Whoever uses it next has a valid one.
+            self.lister.lock().take_if(|known| lister.as_ref() == Some(known));
+        }
+        lease.map(Some)
+    }
+
+    /// Lists the definitions with the account of a principal that is logged in, if that of nobody else
+    /// does.
+    pub(crate) fn note_principal(self: &Arc<Self>, principal: &str) {
+        let mut lister = self.lister.lock();
+        if lister.is_none() {
+            *lister = Some(principal.to_owned());
+            self.changed.notify_one();
+            self.begin();
+        }
     }
 
     async fn lease_for(
@@ -257,21 +291,30 @@ impl Upstream {
         caller: &Caller,
         purpose: Purpose<'_>,
     ) -> Result<Lease, RpcError> {
-        let isolation = self.settings.isolation;
-        let key = PoolKey::of(caller, isolation);
+        let settings = &self.settings;
+        let key = PoolKey::of(caller, settings);
         let (pool, is_new) = self.pool(key.clone());
         if is_new && let Some(client) = caller.ends_with(&key) {
             self.close_after(client.clone(), key.clone());
         }
         let create = || {
             let host = ConnectionHost { owner: caller.roots(&key) };
-            self.create_instance(isolation == Isolation::Shared, host)
+            let connector = match &settings.accounts {
+                Some(accounts) => accounts.connector(&caller.principal),
+                None => settings.connector.clone(),
+            };
+            self.create_instance(connector, settings.isolation == Isolation::Shared, host)
         };
-        pool.lease(&self.settings, &self.breaker, purpose, create).await
+        pool.lease(settings, &self.breaker, purpose, create).await
     }
 
     /// Prepares a connection.
-    fn create_instance(self: &Arc<Self>, lists_changes: bool, host: ConnectionHost) -> Instance {
+    fn create_instance(
+        self: &Arc<Self>,
+        connector: Arc<dyn Connector>,
+        lists_changes: bool,
+        host: ConnectionHost,
+    ) -> Instance {
         let settings = &self.settings;
         let client = Client::builder()
             .host(host)
@@ -287,7 +330,7 @@ impl Upstream {
                 // The breaker decides about further attempts.
                 options.backoff = settings.reconnect;
             })
-            .prepare(settings.connector.clone());
+            .prepare(connector);
         let events = self.follow_events(&client, lists_changes);
         Instance::new(client, events)
     }

@@ -6,7 +6,7 @@ use mcp_flow_client::host::DenyAll;
 use mcp_flow_client::{Client, Host, Revision, RevisionPolicy};
 use mcp_flow_gateway::{Gateway, UpstreamSettings};
 use mcp_flow_server::{ConnectionInfo, Principal, Server};
-use mcp_flow_stdio::client::{attach, in_process};
+use mcp_flow_stdio::client::{Attached, attach, in_process};
 use mcp_flow_stdio::lines;
 
 /// Revisions of both eras: with a handshake, and stateless.
@@ -53,20 +53,25 @@ impl Setup {
         revision: Revision,
         host: impl Host,
     ) -> Client {
-        let principal = Principal::named(principal);
-        let info = ConnectionInfo { principal, ..ConnectionInfo::new("memory") };
-        let connection = self.server.connect(info).unwrap();
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(async move {
-            let (reader, writer) = tokio::io::split(theirs);
-            let _ = lines::drive(&connection, reader, writer, std::future::pending()).await;
-            connection.close().await;
-        });
         let builder = Client::builder().host(host);
         let builder = builder.with(|options| options.revision = RevisionPolicy::Only(revision));
-        let (reader, writer) = tokio::io::split(ours);
-        builder.connect(attach(reader, writer)).await.unwrap()
+        builder.connect(connect_as(&self.server, principal)).await.unwrap()
     }
+}
+
+/// Connects to a server in this process, as a principal.
+pub(crate) fn connect_as(server: &Server, principal: &str) -> Attached {
+    let info =
+        ConnectionInfo { principal: Principal::named(principal), ..ConnectionInfo::new("memory") };
+    let connection = server.connect(info).unwrap();
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let (reader, writer) = tokio::io::split(theirs);
+        let _ = lines::drive(&connection, reader, writer, std::future::pending()).await;
+        connection.close().await;
+    });
+    let (reader, writer) = tokio::io::split(ours);
+    attach(reader, writer)
 }
 
 /// Settings of an upstream in this process.

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mcp_flow_seal::{KeyRing, Seal, SealRandom};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -17,12 +18,21 @@ use crate::stored_token::StoredToken;
 #[derive(Clone, Debug)]
 pub struct TokenStore {
     storage: Storage,
+    /// User whose tokens these are, where several share the storage.
+    user: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
 enum Storage {
     Memory(Arc<Mutex<BTreeMap<String, StoredToken>>>),
-    File(PathBuf),
+    File(TokenFile),
+}
+
+#[derive(Clone, Debug)]
+struct TokenFile {
+    path: PathBuf,
+    /// Keys that encrypt it.
+    keys: Option<KeyRing>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -33,13 +43,28 @@ struct Content {
 impl TokenStore {
     /// Stores tokens in memory, for the life of the process.
     pub fn memory() -> Self {
-        Self { storage: Storage::Memory(Arc::default()) }
+        Self { storage: Storage::Memory(Arc::default()), user: None }
     }
 
     /// Stores tokens in a file. It is created with the first token, readable by its owner only (mode
     /// 0600), and replaced atomically. A file that others can read is rejected.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { storage: Storage::File(path.into()) }
+        Self::in_file(path.into(), None)
+    }
+
+    /// Stores tokens in a file as [`file`](Self::file) does, encrypted with these keys.
+    pub fn sealed_file(path: impl Into<PathBuf>, keys: KeyRing) -> Self {
+        Self::in_file(path.into(), Some(keys))
+    }
+
+    fn in_file(path: PathBuf, keys: Option<KeyRing>) -> Self {
+        Self { storage: Storage::File(TokenFile { path, keys }), user: None }
+    }
+
+    /// The tokens of one user in the same storage.
+    #[must_use]
+    pub fn of_user(&self, name: &str) -> Self {
+        Self { storage: self.storage.clone(), user: Some(name.into()) }
     }
 
     /// Returns the default file, `mcp-flow/logins.json` in the user's data directory, if there is a
@@ -51,15 +76,21 @@ impl TokenStore {
         Some(folder.join("mcp-flow").join("logins.json"))
     }
 
+    /// Key of a server's token. No URL contains a space.
+    fn key(&self, server: &str) -> String {
+        self.user.as_ref().map_or_else(|| server.to_owned(), |user| format!("{server} {user}"))
+    }
+
     pub(crate) fn get(&self, server: &str) -> Result<Option<StoredToken>, OAuthError> {
+        let key = self.key(server);
         match &self.storage {
-            Storage::Memory(tokens) => Ok(tokens.lock().get(server).cloned()),
-            Storage::File(path) => Ok(read(path)?.servers.remove(server)),
+            Storage::Memory(tokens) => Ok(tokens.lock().get(&key).cloned()),
+            Storage::File(file) => Ok(file.read()?.servers.remove(&key)),
         }
     }
 
     pub(crate) fn put(&self, server: &str, stored: StoredToken) -> Result<(), OAuthError> {
-        self.change(|servers| servers.insert(server.to_owned(), stored)).map(drop)
+        self.change(|servers| servers.insert(self.key(server), stored)).map(drop)
     }
 
     /// Removes the token of a server. Returns whether there was one.
@@ -68,7 +99,7 @@ impl TokenStore {
         if self.get(server)?.is_none() {
             return Ok(false);
         }
-        self.change(|servers| servers.remove(server)).map(|removed| removed.is_some())
+        self.change(|servers| servers.remove(&self.key(server))).map(|removed| removed.is_some())
     }
 
     fn change<T>(
@@ -77,14 +108,15 @@ impl TokenStore {
     ) -> Result<T, OAuthError> {
         match &self.storage {
             Storage::Memory(tokens) => Ok(change(&mut tokens.lock())),
-            Storage::File(path) => {
+            Storage::File(file) => {
+                let path = &file.path;
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new("."));
                 make_folder(folder).map_err(|error| failed(folder, &error))?;
                 let _alone = lock_file(&sibling(path, "lock"))?;
-                let mut content = read(path)?;
+                let mut content = file.read()?;
                 let outcome = change(&mut content.servers);
-                write(path, folder, &content).map_err(|error| failed(path, &error))?;
+                file.write(folder, &content).map_err(|error| failed(path, &error))?;
                 Ok(outcome)
             }
         }
@@ -93,8 +125,8 @@ impl TokenStore {
     /// Takes the refresh lock, so that only one process refreshes at a time: authorization servers
     /// revoke refresh tokens that are used twice.
     pub(crate) async fn lock_refresh(&self) -> Result<Option<File>, OAuthError> {
-        let Storage::File(path) = &self.storage else { return Ok(None) };
-        let path = sibling(path, "renewing");
+        let Storage::File(file) = &self.storage else { return Ok(None) };
+        let path = sibling(&file.path, "renewing");
         // File locks block the thread.
         let waited = tokio::task::spawn_blocking(move || lock_file(&path)).await;
         match waited {
@@ -104,34 +136,51 @@ impl TokenStore {
     }
 }
 
-fn read(path: &Path) -> Result<Content, OAuthError> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
-        Err(error) => return Err(failed(path, &error)),
-    };
-    check_access(path, &file)?;
-    let text = io::read_to_string(&mut file).map_err(|error| failed(path, &error))?;
-    // The parser's error could contain a token.
-    serde_json::from_str(&text).map_err(|error| OAuthError::File {
-        path: path.to_owned(),
-        what: format!(
-            "is not a valid token file (line {}); remove it and log in again",
-            error.line()
-        ),
-    })
+impl TokenFile {
+    fn read(&self) -> Result<Content, OAuthError> {
+        let path = &self.path;
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
+            Err(error) => return Err(failed(path, &error)),
+        };
+        check_access(path, &file)?;
+        let text = io::read_to_string(&mut file).map_err(|error| failed(path, &error))?;
+        let unusable = |what: String| OAuthError::File { path: path.clone(), what };
+        let text = match &self.keys {
+            None => text.into_bytes(),
+            Some(keys) => keys.open(SEAL, 0, &text).map_err(|_| {
+                let what = "cannot be decrypted with the keys of this store; restore them, or remove \
+                            the file and log in again";
+                unusable(what.to_owned())
+            })?,
+        };
+        // The parser's error could contain a token.
+        serde_json::from_slice(&text).map_err(|error| {
+            let line = error.line();
+            unusable(format!("is not a valid token file (line {line}); remove it and log in again"))
+        })
+    }
+
+    /// Replaces the file atomically.
+    fn write(&self, folder: &Path, content: &Content) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(content)?;
+        if let Some(keys) = &self.keys {
+            let mut random = SealRandom::default();
+            getrandom::fill(&mut random).map_err(io::Error::other)?;
+            text = keys.seal(SEAL, None, &text, random).into();
+        }
+        // Temporary files are readable by their owner only.
+        let mut draft = NamedTempFile::new_in(folder)?;
+        draft.write_all(&text)?;
+        draft.flush()?;
+        draft.as_file().sync_all()?;
+        draft.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
 }
 
-/// Replaces the file atomically.
-fn write(path: &Path, folder: &Path, content: &Content) -> io::Result<()> {
-    // Temporary files are readable by their owner only.
-    let mut draft = NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(&mut draft, content)?;
-    draft.flush()?;
-    draft.as_file().sync_all()?;
-    draft.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
+const SEAL: Seal<'static> = Seal { purpose: "oauth-tokens", bound_to: b"" };
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -189,6 +238,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use mcp_flow_seal::{Key, KeyRing};
+
     use super::TokenStore;
     use crate::stored_token::{StoredClient, StoredToken};
 
@@ -224,6 +275,28 @@ mod tests {
         assert!(tokens.remove("https://a/").unwrap());
         assert!(tokens.get("https://a/").unwrap().is_none());
         assert!(tokens.get("https://b/").unwrap().is_some());
+    }
+
+    /// Tokens of several users are apart, and nobody without the keys can read them.
+    #[test]
+    fn tokens_of_users_are_separated_and_sealed() {
+        let keys = |byte| KeyRing::new(Key::from_bytes([byte; Key::LENGTH]));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("accounts");
+        let tokens = TokenStore::sealed_file(&path, keys(1));
+        let (ada, bob) = (tokens.of_user("ada"), tokens.of_user("bob"));
+        ada.put("https://a/", stored("s3cret")).unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("s3cret"));
+        assert_eq!(ada.get("https://a/").unwrap(), Some(stored("s3cret")));
+        for others in [&bob, &tokens, &tokens.of_user("")] {
+            assert_eq!(others.get("https://a/").unwrap(), None);
+        }
+        assert!(!bob.remove("https://a/").unwrap());
+        for wrong in [TokenStore::sealed_file(&path, keys(2)), TokenStore::file(&path)] {
+            let shown = wrong.of_user("ada").get("https://a/").unwrap_err().to_string();
+            assert!(shown.contains("log in again"), "{shown}");
+        }
+        assert!(ada.remove("https://a/").unwrap());
     }
 
     /// MCP-090: a file that others can read is rejected, and the content of a broken one is not shown.

@@ -100,7 +100,7 @@ const MAY_USE: [(&str, &[&str]); 43] = [
     ),
     ("mcp-flow-console", &["mcp-flow-http"]),
     ("mcp-flow-identity", &["mcp-flow-http-client", "mcp-flow-server"]),
-    ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http-client"]),
+    ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http-client", "mcp-flow-seal"]),
     (
         "mcp-flow-workflow",
         &[
@@ -228,7 +228,7 @@ const MAY_USE: [(&str, &[&str]); 43] = [
 /// Crates with a clock, randomness or a runtime.
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
-/// Public type names that several crates use for one concept, with the reason.
+/// Public type names that several files use for one concept, with the reason.
 const SHARED_NAMES: [(&str, &str); 8] = [
     ("BindError", "generic; every transport that listens"),
     ("Bound", "generic; every transport that listens"),
@@ -347,34 +347,55 @@ fn dependencies_have_accepted_licences() {
     }
 }
 
-/// A public type name stands for one concept. The test kits are left out: they name what they imitate.
+/// A public type name stands for one concept, in all files. The test kits are left out: they name what
+/// they imitate.
 #[test]
 fn public_type_names_have_one_meaning() {
-    let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
-        let folder = entry.unwrap().path();
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        if name.starts_with("testkit") {
-            continue;
-        }
-        each_file(&folder.join("src"), &mut |path| {
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            let types = text.lines().filter_map(|line| {
-                let rest = line.strip_prefix("pub ")?;
-                let (kind, rest) = rest.split_once(' ')?;
-                let end = rest.find(|character: char| !character.is_alphanumeric());
-                ["struct", "enum", "trait", "type"].contains(&kind).then_some(&rest[..end?])
-            });
-            for name_of_type in types {
-                crates.entry(name_of_type.to_owned()).or_default().insert(name.clone());
-            }
+    let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    each_source(&mut |path, text| {
+        let types = text.lines().filter_map(|line| {
+            let rest = line.trim_start().strip_prefix("pub ")?;
+            let (kind, rest) = rest.split_once(' ')?;
+            let end = rest.find(|character: char| !character.is_alphanumeric());
+            ["struct", "enum", "trait", "type"].contains(&kind).then_some(&rest[..end?])
         });
-    }
-    crates.retain(|_, users| users.len() > 1);
+        for name in types.filter(|_| !path.starts_with("testkit")) {
+            files.entry(name.to_owned()).or_default().insert(path.to_owned());
+        }
+    });
+    files.retain(|_, users| users.len() > 1);
     for (name, reason) in SHARED_NAMES {
-        assert!(crates.remove(name).is_some(), "{name} is used once, drop its exception: {reason}");
+        assert!(files.remove(name).is_some(), "{name} is used once, drop its exception: {reason}");
     }
-    assert!(crates.is_empty(), "give each concept a name of its own: {crates:#?}");
+    assert!(files.is_empty(), "give each concept a name of its own: {files:#?}");
+}
+
+/// A doc comment opens with a noun or a verb that a reader would search for.
+#[test]
+fn doc_comments_do_not_open_with_a_question() {
+    const QUESTIONS: [&str; 11] = [
+        "What", "How", "Whether", "Who", "Whom", "Whose", "Where", "Which", "Why", "When",
+        "As what",
+    ];
+    let mut found = Vec::new();
+    each_source(&mut |path, text| {
+        let mut is_inside = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+            let opens = comment.is_some() && !is_inside;
+            is_inside = comment.is_some();
+            let opening = comment.unwrap_or_default().trim_start();
+            let asks = |word: &&str| {
+                let rest = opening.strip_prefix(*word);
+                rest.is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_alphabetic()))
+            };
+            if opens && QUESTIONS.iter().any(asks) {
+                found.push(format!("{path}:{}: {opening}", number + 1));
+            }
+        }
+    });
+    assert!(found.is_empty(), "open with a noun or a verb: {found:#?}");
 }
 
 /// C-01: every error belongs to a domain in `docs/spec/conflicts.md`, so that clients can know all
@@ -460,6 +481,17 @@ fn accepts(expression: &str, allowed: &BTreeSet<String>) -> bool {
     plain
         .split(" OR ")
         .any(|choice| choice.split(" AND ").all(|licence| allowed.contains(licence.trim())))
+}
+
+/// Visits every source file of a crate, by its path from `crates`.
+fn each_source(visit: &mut impl FnMut(&str, &str)) {
+    let crates = root().join("crates");
+    each_file(&crates, &mut |path| {
+        let name = path.strip_prefix(&crates).unwrap().to_string_lossy();
+        if name.contains("/src/") && name.ends_with(".rs") {
+            visit(&name, &std::fs::read_to_string(path).unwrap());
+        }
+    });
 }
 
 fn each_file(folder: &Path, visit: &mut impl FnMut(&Path)) {

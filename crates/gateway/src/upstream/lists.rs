@@ -7,6 +7,7 @@ use mcp_flow_client::Error;
 use mcp_flow_proto::RpcError;
 
 use super::Upstream;
+use crate::accounts::offered;
 use crate::definitions::Definitions;
 use crate::error;
 use crate::naming;
@@ -17,14 +18,19 @@ impl Upstream {
     pub(crate) async fn refresh(self: &Arc<Self>) -> Result<(), RpcError> {
         let limit = self.settings.connect_timeout;
         let fetching = async {
-            let lease = self.own_lease().await?;
+            let Some(lease) = self.own_lease().await? else { return Ok(()) };
             lease.note_read(None);
             *self.server.write() = Some(lease.server.clone());
             let _reading = lease.begin_reading().await;
             // Before the lists are fetched, so that no change is missed.
             lease.listen(&self.changed).await;
             let fetched = Definitions::fetch(lease.client()).await;
-            let fetched = fetched.map_err(|failure| error::from_client(self.name(), failure))?;
+            let mut fetched =
+                fetched.map_err(|failure| error::from_client(self.name(), failure))?;
+            if self.settings.accounts.is_some() {
+                // Those of one user are nothing for others, who read by templates and links.
+                fetched.resources.clear();
+            }
             let fetched = Arc::new(fetched);
             *self.listed.lock() = Some(fetched.clone());
             self.apply_pins(&fetched);
@@ -46,7 +52,7 @@ impl Upstream {
             true => served.tools = self.pins.record(self.name(), listed),
             false => self.pins.remember(self.name(), listed),
         }
-        let served = Arc::new(served.exposed(&self.settings, &self.prefix));
+        let served = Arc::new(offered(served, &self.settings, &self.prefix));
         let before = std::mem::replace(&mut *self.definitions.write(), served.clone());
         if before != served {
             (self.on_change)(self, &before);
@@ -62,7 +68,7 @@ impl Upstream {
             // It has not started yet.
             None => {
                 let known = self.pins.last_known(self.name(), true).unwrap_or_default();
-                let known = Arc::new(known.exposed(&self.settings, &self.prefix));
+                let known = Arc::new(offered(known, &self.settings, &self.prefix));
                 let before = std::mem::replace(&mut *self.definitions.write(), known.clone());
                 if before != known {
                     (self.on_change)(self, &before);
