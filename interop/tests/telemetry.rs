@@ -328,6 +328,11 @@ async fn a_resumed_session_is_linked_to_its_start() {
     let link = &question["links"][0];
     let answering = collector.span("interaction.respond").await;
     assert_eq!(link["traceId"], answering["traceId"], "{question:#}");
+    let is_append = |span: &Value| {
+        span["name"] == "store append" && span["traceId"] == answering["traceId"]
+    };
+    let (append, _) = collector.find("traces", is_append).await;
+    assert_eq!(append["links"][0]["traceId"], TRACE, "{append:#}");
     assert_eq!(question["attributes"]["mcp_flow.session.id"], id);
 }
 

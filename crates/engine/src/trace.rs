@@ -27,10 +27,14 @@ pub(crate) fn start_step(execution: &Execution, key: &str) -> Span {
     span
 }
 
-/// Starts the span of an append to the store.
-pub(crate) fn start_append(id: SessionId, events: usize) -> Span {
+/// Starts the span of an append to the store. Every turn has one, so that a later turn is linked to the
+/// start of its session by it.
+pub(crate) fn start_append(execution: &Execution, events: usize) -> Span {
     let mut span = Span::start(SpanKind::Internal, || Cow::Borrowed("store append"));
-    span.set(SESSION, || id.to_string()).set("mcp_flow.events", || events);
+    if span.is_recorded() {
+        describe(&mut span, execution.id, &execution.lock().session);
+        span.set("mcp_flow.events", || events);
+    }
     span
 }
 

@@ -40,7 +40,7 @@ impl TurnGuard<'_> {
     /// Appends to the journal. The append is completed even if the caller goes away.
     async fn append(&self, append: Append) -> Result<(), StoreError> {
         let store = Arc::clone(&self.engine.inner.store);
-        let mut span = trace::start_append(append.id, append.events.len());
+        let mut span = trace::start_append(&self.slot.execution, append.events.len());
         *self.writing.lock() = Some(Box::pin(async move {
             let written = store.append(append).await;
             if let Err(error) = &written {

@@ -9,4 +9,5 @@ mod questions;
 mod replay;
 mod support;
 mod timers;
+mod traces;
 mod turns;
