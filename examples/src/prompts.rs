@@ -2,7 +2,7 @@
 
 use mcp_flow::completion::ResolvedArguments;
 use mcp_flow::prelude::*;
-use mcp_flow::prompt::Argument;
+use mcp_flow::prompt::PromptParameter;
 use mcp_flow::{BadPrompt, IntoPrompts};
 
 /// All prompts.
@@ -15,7 +15,7 @@ fn analyze_data() -> Result<Prompt, BadPrompt> {
     Prompt::builder("analyze_data")
         .title("Analyze data")
         .description("Ask for an analysis of data")
-        .argument(Argument::required("data").description("The data to analyze"))
+        .argument(PromptParameter::required("data").description("The data to analyze"))
         .template("Analyze this data: {data}")
 }
 

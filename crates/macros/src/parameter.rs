@@ -149,7 +149,8 @@ impl Argument {
         let secret = secret.then(|| quote!(.secret()));
         let complete = complete.as_ref().map(|function| quote!(.complete(#function)));
         let is_said = secret.is_some() || complete.is_some();
-        is_said.then(|| quote!(::mcp_flow::prompt::Argument::optional(#name) #secret #complete))
+        is_said
+            .then(|| quote!(::mcp_flow::prompt::PromptParameter::optional(#name) #secret #complete))
     }
 
     /// The struct field, and the functions that its attributes refer to.

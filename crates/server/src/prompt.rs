@@ -1,11 +1,11 @@
 //! Prompts: definition, arguments, messages.
 
-mod argument;
 mod builder;
 pub(crate) mod catalog;
 mod collection;
 mod forwarded;
 mod output;
+mod parameter;
 mod server;
 mod shape;
 mod template;
@@ -24,11 +24,11 @@ use crate::handler::Reply;
 use crate::tool::arguments::violations_error;
 use shape::Shape;
 
-pub use argument::Argument;
 pub use builder::{BadPrompt, PromptBuilder};
 pub use collection::IntoPrompts;
 pub use forwarded::ForwardPrompt;
 pub use output::{IntoPromptOutput, PromptOutput};
+pub use parameter::PromptParameter;
 pub use server::AddPromptsError;
 
 /// A prompt: a template of messages for a model, chosen and filled in by a person.
@@ -47,10 +47,10 @@ impl Prompt {
     ///
     /// ```
     /// use mcp_flow_server::Prompt;
-    /// use mcp_flow_server::prompt::Argument;
+    /// use mcp_flow_server::prompt::PromptParameter;
     ///
     /// let prompt = Prompt::builder("greet")
-    ///     .argument(Argument::required("name"))
+    ///     .argument(PromptParameter::required("name"))
     ///     .template("Greet {name} the way a pirate would.")
     ///     .unwrap();
     /// assert_eq!(prompt.definition().name, "greet");

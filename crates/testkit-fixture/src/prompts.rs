@@ -1,7 +1,7 @@
 //! Prompts of the fixture.
 
 use mcp_flow_proto::model::{Content, Icon, PromptMessage, ResourceContents};
-use mcp_flow_server::prompt::Argument;
+use mcp_flow_server::prompt::PromptParameter;
 use mcp_flow_server::{Context, Prompt};
 use serde_json::Value;
 
@@ -26,8 +26,10 @@ pub fn prompts() -> Vec<Prompt> {
             .description("Asks for an analysis")
             .icon(Icon::new("data:image/png;base64,AA=="))
             .meta("kind", "analysis")
-            .argument(Argument::required("data").title("Data").description("What to analyze"))
-            .argument(Argument::optional("style"))
+            .argument(
+                PromptParameter::required("data").title("Data").description("What to analyze"),
+            )
+            .argument(PromptParameter::optional("style"))
             .template("Analyze this data{style}: {data}"),
         Prompt::builder("everything").quick(|_: &Context, _: Value| {
             [
@@ -39,8 +41,10 @@ pub fn prompts() -> Vec<Prompt> {
             ]
         }),
         Prompt::builder("pick")
-            .argument(Argument::required("language").complete_from(["python", "rust", "ruby"]))
-            .argument(Argument::optional("framework").complete(|_, partial, resolved| {
+            .argument(
+                PromptParameter::required("language").complete_from(["python", "rust", "ruby"]),
+            )
+            .argument(PromptParameter::optional("framework").complete(|_, partial, resolved| {
                 let known = match resolved.get("language") {
                     Some("python") => vec!["django", "flask"],
                     Some("rust") => vec!["axum"],
@@ -48,8 +52,8 @@ pub fn prompts() -> Vec<Prompt> {
                 };
                 known.into_iter().filter(|name| name.starts_with(partial)).collect::<Vec<_>>()
             }))
-            .argument(Argument::optional("number").complete(numbers))
-            .argument(Argument::optional("free"))
+            .argument(PromptParameter::optional("number").complete(numbers))
+            .argument(PromptParameter::optional("free"))
             .template("{framework} in {language}"),
         Prompt::builder("fail").get(async |_: Context, _: Value| Err::<String, _>("no luck")),
         Prompt::builder("panic")

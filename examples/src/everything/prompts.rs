@@ -2,7 +2,7 @@
 
 use mcp_flow::model::{PromptMessage, ResourceContents};
 use mcp_flow::prelude::*;
-use mcp_flow::prompt::Argument;
+use mcp_flow::prompt::PromptParameter;
 use mcp_flow::{BadPrompt, IntoPrompts, Prompt};
 
 /// All prompts.
@@ -20,11 +20,11 @@ fn with_arguments() -> Result<Prompt, BadPrompt> {
     Prompt::builder("test_prompt_with_arguments")
         .description("A prompt with arguments")
         .argument(
-            Argument::required("arg1")
+            PromptParameter::required("arg1")
                 .description("First test argument")
                 .complete_from(["test", "testing", "tested"]),
         )
-        .argument(Argument::required("arg2").description("Second test argument"))
+        .argument(PromptParameter::required("arg2").description("Second test argument"))
         .template("Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")
 }
 

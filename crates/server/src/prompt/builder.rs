@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::output::{self, PromptOutput, too_large};
 use super::shape::Shape;
 use super::template::Template;
-use super::{Argument, Function, IntoPromptOutput, Prompt};
+use super::{Function, IntoPromptOutput, Prompt, PromptParameter};
 use crate::context::Context;
 use crate::handler::Reply;
 use crate::tool::{argument_schema, is_valid_name};
@@ -21,7 +21,7 @@ use crate::tool::{argument_schema, is_valid_name};
 #[must_use]
 pub struct PromptBuilder {
     definition: PromptDefinition,
-    arguments: Vec<Argument>,
+    arguments: Vec<PromptParameter>,
 }
 
 impl PromptBuilder {
@@ -55,7 +55,7 @@ impl PromptBuilder {
     }
 
     /// Adds an argument, or details of one derived from the type of the arguments.
-    pub fn argument(mut self, argument: Argument) -> Self {
+    pub fn argument(mut self, argument: PromptParameter) -> Self {
         self.arguments.push(argument);
         self
     }
@@ -68,11 +68,11 @@ impl PromptBuilder {
     ///
     /// ```
     /// use mcp_flow_server::Prompt;
-    /// use mcp_flow_server::prompt::Argument;
+    /// use mcp_flow_server::prompt::PromptParameter;
     ///
     /// let prompt = Prompt::builder("analyze_data")
     ///     .description("Asks for an analysis of data")
-    ///     .argument(Argument::required("data").description("The data"))
+    ///     .argument(PromptParameter::required("data").description("The data"))
     ///     .template("Analyze this data: {data}")
     ///     .unwrap();
     /// assert!(prompt.definition().arguments[0].required);
@@ -249,20 +249,25 @@ pub enum BadPrompt {
 
 #[cfg(test)]
 mod tests {
-    use crate::prompt::{Argument, Prompt};
+    use crate::prompt::{Prompt, PromptParameter};
 
     /// MCP-082, PAT-045: invalid templates, and those that would show a secret, are rejected when
     /// built.
     #[test]
     fn invalid_prompts_are_rejected_when_built() {
-        let one = || vec![Argument::required("a")];
-        let secret = || vec![Argument::required("a").secret()];
-        let suggested = || vec![Argument::required("a").secret().complete_from(["x"])];
+        let one = || vec![PromptParameter::required("a")];
+        let secret = || vec![PromptParameter::required("a").secret()];
+        let suggested = || vec![PromptParameter::required("a").secret().complete_from(["x"])];
         for (name, arguments, template, expected) in [
             ("good", one(), "{a}", ""),
             ("bad name", one(), "", "letters, digits"),
-            ("p", vec![Argument::optional("")], "", "letters, digits"),
-            ("p", vec![Argument::optional("a"), Argument::required("a")], "", "two arguments"),
+            ("p", vec![PromptParameter::optional("")], "", "letters, digits"),
+            (
+                "p",
+                vec![PromptParameter::optional("a"), PromptParameter::required("a")],
+                "",
+                "two arguments",
+            ),
             ("p", one(), "{b}", "{b} is not an argument"),
             ("p", one(), "{a", "has no other"),
             ("p", secret(), "no {{a}} here", ""),

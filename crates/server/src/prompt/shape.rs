@@ -6,7 +6,7 @@ use mcp_flow_schema::{CheckError, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Argument;
+use super::PromptParameter;
 use super::builder::{BadPrompt, check_name};
 use super::texts::{self, Reading, listed, to_json, violation};
 use crate::completion::Completer;
@@ -34,7 +34,7 @@ impl Shape {
     /// Merges the arguments derived from a type with those the author describes.
     pub(super) fn new(
         mut definition: PromptDefinition,
-        said: Vec<Argument>,
+        said: Vec<PromptParameter>,
         schema: Option<Value>,
     ) -> Result<Self, BadPrompt> {
         check_name(&definition.name)?;
@@ -55,7 +55,7 @@ impl Shape {
         }
         let mut rules = Vec::with_capacity(arguments.len());
         for (argument, reading) in arguments {
-            let Argument { definition: argument, completer, secret } = argument;
+            let PromptParameter { definition: argument, completer, secret } = argument;
             check_name(&argument.name)?;
             if secret && completer.is_some() {
                 let argument = argument.name;
@@ -160,7 +160,7 @@ impl Shape {
 }
 
 /// The arguments derived from a schema.
-fn derived(schema: &Value) -> Vec<(Argument, Reading)> {
+fn derived(schema: &Value) -> Vec<(PromptParameter, Reading)> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|list| list.iter().any(|one| one == name));
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -175,14 +175,14 @@ fn derived(schema: &Value) -> Vec<(Argument, Reading)> {
             required,
         };
         let completer = listed(property).map(Completer::list);
-        (Argument { definition, completer, secret: false }, Reading::of(property, required))
+        (PromptParameter { definition, completer, secret: false }, Reading::of(property, required))
     };
     properties.map(argument).collect()
 }
 
 /// Merges the author's description of an argument into the derived one.
-fn merge(known: &mut Argument, said: &Argument) {
-    let Argument { definition, completer, secret } = said.clone();
+fn merge(known: &mut PromptParameter, said: &PromptParameter) {
+    let PromptParameter { definition, completer, secret } = said.clone();
     let PromptArgument { title, description, required, .. } = definition;
     known.definition.title = title.or(known.definition.title.take());
     known.definition.description = description.or(known.definition.description.take());

@@ -1,28 +1,28 @@
-//! Arguments of prompts.
+//! Parameters of prompts: their definition, and the completion of their values.
 
 use mcp_flow_proto::model::PromptArgument;
 
 use crate::completion::{Completer, Completion, ResolvedArguments};
 use crate::context::Context;
 
-/// One argument of a prompt.
+/// A parameter of a prompt, as authors declare it. Clients see its definition, a `PromptArgument`.
 ///
 /// ```
-/// use mcp_flow_server::prompt::Argument;
+/// use mcp_flow_server::prompt::PromptParameter;
 ///
-/// let language = Argument::optional("language")
+/// let language = PromptParameter::optional("language")
 ///     .description("What it is written in")
 ///     .complete_from(["python", "rust"]);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Argument {
+pub struct PromptParameter {
     pub(super) definition: PromptArgument,
     pub(super) completer: Option<Completer>,
     pub(super) secret: bool,
 }
 
-impl Argument {
+impl PromptParameter {
     /// A required argument.
     pub fn required(name: impl Into<String>) -> Self {
         Self::new(name.into(), true)
@@ -69,9 +69,9 @@ impl Argument {
     /// given. It may block.
     ///
     /// ```
-    /// use mcp_flow_server::prompt::Argument;
+    /// use mcp_flow_server::prompt::PromptParameter;
     ///
-    /// let framework = Argument::optional("framework").complete(|_, partial, resolved| {
+    /// let framework = PromptParameter::optional("framework").complete(|_, partial, resolved| {
     ///     let known = match resolved.get("language") {
     ///         Some("python") => vec!["django", "flask"],
     ///         _ => vec!["axum"],
