@@ -180,6 +180,50 @@ async fn the_console_of_any_server_is_opened() {
     client.close().await;
 }
 
+/// A server that accepts connections or starts, but says nothing, is no reason to open a page.
+#[test]
+fn the_console_of_a_silent_server_is_not_opened() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let no_lists = SCRIPT.replace("\" in\n", "\" in *'\"method\":\"tools/list\"'*) continue;;\n");
+    let closed = "http://127.0.0.1:1/mcp";
+    for (target, named) in [
+        (&["--", "sleep", "200"][..], "sleep"),
+        (&[&address], &address),
+        (&["--", "sh", "-c", &no_lists], "sh"),
+        (&[closed], closed),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool"), "name=hang\n").unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(["ui", "--no-browser", "--json", "--timeout", "1"]).args(target);
+        let ended =
+            output(command.current_dir(folder.path()).env("XDG_CONFIG_HOME", folder.path()));
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(3), "{target:?}: {text}");
+        assert!(text.contains(named) && ended.stdout.is_empty(), "{target:?}: {text}");
+        assert!(!text.contains("WARN"), "it is said once: {text}");
+    }
+}
+
+/// A browser that starts and fails is reported with the address to open.
+#[tokio::test]
+async fn a_browser_that_fails_is_reported() {
+    use tokio::io::AsyncReadExt as _;
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(["ui", "--json", "--", PROGRAM, "stdio", "--store", "memory:"]);
+    let mut ui = serve_by(command.env("BROWSER", "false").stderr(Stdio::piped())).await;
+    let mut said = ui.process.stderr.take().unwrap();
+    let page = ui.endpoints["http"].as_str().unwrap();
+    let mut text = Vec::new();
+    let reported = async {
+        while !String::from_utf8_lossy(&text).contains(&format!("open {page}")) {
+            assert_ne!(said.read_buf(&mut text).await.unwrap(), 0, "it ended");
+        }
+    };
+    within("the report", reported).await;
+}
+
 #[test]
 fn bad_targets_are_rejected() {
     for (arguments, code, said) in [
@@ -188,7 +232,7 @@ fn bad_targets_are_rejected() {
         (&["bridge", "--listen", "0.0.0.0:0", "--", "true"], 1, "is public"),
         (&["dev", "--listen", "0.0.0.0:0", "--", "true"], 2, "is public"),
         (&["dev"], 2, "COMMAND"),
-        (&["ui", "--listen", "0.0.0.0:0", "--", "true"], 1, "is public"),
+        (&["ui", "--listen", "0.0.0.0:0", "--", "true"], 2, "use a tunnel"),
         (&["ui", "--", "false"], 3, "cannot connect to false"),
         (&["ui", "http://127.0.0.1:1/mcp"], 3, "refused"),
         (&["install", "a b"], 2, "a name has"),
@@ -334,4 +378,10 @@ fn servers_are_installed_in_the_hosts_that_are_there() {
         &["far", "--print", "--url", "https://h/mcp", "--host=claude-desktop"],
     );
     assert!(desktop.status.success() && said.contains("\"bridge\""), "{said}");
+    // A link that leads nowhere is named.
+    std::fs::remove_file(&codex).unwrap();
+    std::os::unix::fs::symlink("nowhere", &codex).unwrap();
+    let (dangling, said) = install(home.path(), &["flow", "--yes", "--host=codex"]);
+    assert_eq!(dangling.status.code(), Some(1), "{said}");
+    assert!(said.contains("config.toml is a link to a file that does not exist"), "{said}");
 }

@@ -52,6 +52,26 @@ fn endpoints_are_printed_and_served() {
     assert_eq!(rest, "", "one line and no more");
 }
 
+/// A port that is in use is explained by every command that serves there.
+#[test]
+fn a_port_in_use_is_explained() {
+    let used = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = used.local_addr().unwrap().to_string();
+    let server = ["--", PROGRAM, "stdio", "--store", "memory:"];
+    for command in [
+        &["serve", "--store", "memory:"][..],
+        &[&["bridge"], &server[..]].concat(),
+        &[&["ui", "--no-browser"], &server[..]].concat(),
+    ] {
+        let mut program = Command::new(PROGRAM);
+        let ended =
+            output(program.arg(command[0]).args(["--listen", &address]).args(&command[1..]));
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{command:?}: {said}");
+        assert!(said.contains("--listen 127.0.0.1:0 for a free port"), "{command:?}: {said}");
+    }
+}
+
 /// PAT-002: the same server answers newline-delimited JSON on TCP and on a Unix socket.
 #[test]
 fn newline_delimited_json_is_served_on_sockets() {

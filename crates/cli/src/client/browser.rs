@@ -18,7 +18,14 @@ pub(crate) fn open_browser(page: &Url) -> bool {
     let mut command = Command::new(program);
     command.arg(page.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
-        Ok(_) => true,
+        Ok(mut browser) => {
+            let page = page.clone();
+            std::thread::spawn(move || match browser.wait() {
+                Ok(ended) if ended.success() => {}
+                _ => eprintln!("mcp-flow: the browser failed; open {page} yourself"),
+            });
+            true
+        }
         Err(error) => {
             tracing::debug!(%error, "cannot open a browser");
             false

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -22,10 +23,16 @@ use crate::command::login::terminal::Terminal;
 /// Logins that run now or failed recently, and what follows a success.
 #[derive(Default)]
 pub(crate) struct BrowserLogin {
+    is_pending: AtomicBool,
     on_success: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl BrowserLogin {
+    /// Returns whether the user is being asked to log in.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Relaxed)
+    }
+
     /// Sets a function that is called after each login.
     pub(crate) fn on_success(&self, then: impl Fn() + Send + Sync + 'static) {
         *self.on_success.lock() = Some(Box::new(then));
@@ -86,8 +93,10 @@ impl InteractiveAccount {
         let (server, tokens, trust) =
             (self.server.clone(), self.tokens.clone(), self.trust.clone());
         let (account, file, login) = (self.account.clone(), self.file.clone(), self.login.clone());
+        login.is_pending.store(true, Ordering::Relaxed);
         let task = tokio::spawn(async move {
             let granted = log_in(&server, tokens, &file, trust, &account, shown).await;
+            login.is_pending.store(false, Ordering::Relaxed);
             match &granted {
                 Ok(()) => {
                     if let Some(then) = &*login.on_success.lock() {

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap_complete::engine::ArgValueCompleter;
 use mcp_flow::admin::Admin;
-use mcp_flow::{Principal, http, stdio};
+use mcp_flow::{Principal, stdio};
 use mcp_flow_cassette::cassette_of_exchanges;
-use mcp_flow_gateway::Gateway;
+use mcp_flow_gateway::{Gateway, UpstreamStatus};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::arguments::LogOptions;
+use crate::arguments::{LogLevel, LogOptions};
 use crate::client::browser::open_browser;
 use crate::client::browser_login::BrowserLogin;
 use crate::client::connect::ConnectOptions;
 use crate::command::bridge;
 use crate::command::completions;
-use crate::command::serve::{announce, check_public, console, http_endpoints};
+use crate::command::serve::{announce, bind_http, console, http_endpoints};
 use crate::configuration::{File, socket_address};
 use crate::exit::{Exit, Failure};
 use crate::log;
@@ -56,8 +56,10 @@ pub(crate) struct Ui {
 
 impl Ui {
     pub(crate) fn run(self, log: LogOptions) -> anyhow::Result<ExitCode> {
-        log::apply(log, &File::default().log);
-        check_public(self.listen, false)?;
+        // A server that cannot be reached is reported once, by the error.
+        let quiet = LogOptions { level: log.level.or(Some(LogLevel::Error)), ..log };
+        log::apply(quiet, &File::default().log);
+        self.check_address()?;
         let (target, rest) = self.connection.find_target(&self.words)?;
         super::reject_extra_arguments(rest)?;
         let login = Arc::new(BrowserLogin::default());
@@ -65,6 +67,7 @@ impl Ui {
             bridge::upstream(&self.connection, &target, (!self.no_browser).then_some(&login))?;
         // A person waits for the page.
         upstream.reconnect.initial_attempts = 1;
+        upstream.connect_timeout = self.connection.timeout();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let ended = runtime.block_on(async {
             let (gateway, builder) = Gateway::relay(upstream, |gateway| {
@@ -72,7 +75,14 @@ impl Ui {
                 login.on_success(move || gateway.refresh());
             })
             .await?;
-            check_reached(&gateway)?;
+            // The page shows the server once the user has logged in.
+            if !login.is_pending() {
+                gateway.start().await;
+            }
+            if !login.is_pending() {
+                check_reached(&gateway)?;
+            }
+            log::apply(log, &File::default().log);
             let everyone = |_: &Principal| true;
             let admin = Admin::new(everyone);
             let builder = gateway.administered_by(admin.add_to(builder), everyone);
@@ -80,7 +90,7 @@ impl Ui {
             let server = builder.build()?;
             gateway.attach(&server);
             let stop = stdio::stop_signal().context("cannot listen for signals")?;
-            let bound = http::bind(self.listen).await?.pages(console(None));
+            let bound = bind_http(self.listen).await?.pages(console(None));
             let endpoints = endpoints(bound.address());
             admin.describe(json!({"places": endpoints}));
             announce(&endpoints, self.json)?;
@@ -91,6 +101,19 @@ impl Ui {
         });
         runtime.shutdown_background();
         ended
+    }
+
+    /// Rejects a public address: the console can do what its user can, and asks for no token.
+    fn check_address(&self) -> anyhow::Result<()> {
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is public, and this console has no authentication; listen on 127.0.0.1, and use a \
+             tunnel from other machines",
+            self.listen
+        );
+        Err(Failure::new(Exit::Usage, message).into())
     }
 
     fn show(&self, endpoints: &Value) -> anyhow::Result<()> {
@@ -104,10 +127,14 @@ impl Ui {
 
 /// Fails if the server could not be started or reached: there would be nothing to show.
 fn check_reached(gateway: &Gateway) -> anyhow::Result<()> {
-    match gateway.status().into_iter().find_map(|upstream| upstream.last_error) {
-        Some(problem) => Err(Failure::new(Exit::Unreachable, problem).into()),
-        None => Ok(()),
+    for UpstreamStatus { target, last_error, .. } in gateway.status() {
+        if let Some(problem) = last_error {
+            let is_named = problem.contains(&target);
+            let problem = if is_named { problem } else { format!("{target}: {problem}") };
+            return Err(Failure::new(Exit::Unreachable, problem).into());
+        }
     }
+    Ok(())
 }
 
 fn endpoints(address: SocketAddr) -> Value {

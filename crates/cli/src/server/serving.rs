@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use mcp_flow::http::{self, Tls};
 use mcp_flow::{ConnectionEnd, Principal, Server, stdio};
 
-use crate::command::serve::{announce, check_exposure, http_endpoints};
+use crate::command::serve::{announce, bind_http, check_exposure, http_endpoints};
 use crate::configuration::{File, origin, socket_address};
 use crate::server::access;
 
@@ -94,7 +94,7 @@ impl ServingOptions {
         };
         let file = self.file();
         let verifier = access::token_verifier(&file)?;
-        let mut bound = http::bind(listen).await?.options(http::Options {
+        let mut bound = bind_http(listen).await?.options(http::Options {
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
             ..http::Options::default()
