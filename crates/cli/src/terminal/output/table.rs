@@ -1,6 +1,7 @@
 //! Tables that fit the terminal.
 
 use comfy_table::{ContentArrangement, Table};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Format;
 
@@ -21,20 +22,48 @@ fn plain(rows: &[Vec<String>]) -> String {
 }
 
 fn fitting(heading: &[&str], rows: &[Vec<String>], columns: Option<u16>) -> String {
+    let names = rows.iter().filter_map(|row| row.first());
+    let longest = names.map(|name| super::sanitize(name).width()).max().unwrap_or_default();
+    match columns {
+        Some(columns) if columns < NARROW || longest > usize::from(columns / 2) => {
+            rows.iter().map(|row| stacked(row, columns)).collect()
+        }
+        _ => {
+            let mut table = table(columns);
+            table.set_header(heading.iter().map(|name| name.to_uppercase()));
+            for row in rows {
+                table.add_row(row.iter().map(|cell| super::sanitize(cell).replace('\t', " ")));
+            }
+            lines(&mut table, "")
+        }
+    }
+}
+
+/// Formats a row with its name, which is copied from there, unbroken on a line of its own.
+fn stacked(row: &[String], columns: u16) -> String {
+    let Some((name, cells)) = row.split_first() else { return String::new() };
+    let mut table = table(Some(columns.saturating_sub(2)));
+    for cell in cells.iter().filter(|cell| !cell.is_empty()) {
+        table.add_row([super::sanitize(cell).replace('\t', " ")]);
+    }
+    format!("{}\n{}", one_line(name), lines(&mut table, "  "))
+}
+
+fn table(columns: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     if let Some(columns) = columns {
         table.set_width(columns.max(NARROWEST));
     }
-    table.set_header(heading.iter().map(|name| name.to_uppercase()));
-    for row in rows {
-        table.add_row(row.iter().map(|cell| super::sanitize(cell).replace('\t', " ")));
-    }
+    table
+}
+
+fn lines(table: &mut Table, indent: &str) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    table.lines().map(|line| format!("{indent}{}\n", line.trim_end())).collect()
 }
 
 fn one_line(cell: &str) -> String {
@@ -42,7 +71,10 @@ fn one_line(cell: &str) -> String {
 }
 
 /// Least width of a table in columns.
-const NARROWEST: u16 = 20;
+const NARROWEST: u16 = 18;
+
+/// Width below which columns would break names.
+const NARROW: u16 = 60;
 
 #[cfg(test)]
 mod tests {
@@ -69,6 +101,20 @@ mod tests {
                 assert!(line.width() <= usize::from(columns), "{columns}: {line:?}");
             }
             assert!(!table.contains('\u{1b}') && !table.contains('\u{7}'));
+        }
+    }
+
+    /// Names can be copied from a table of any width, in which they would not fit beside the others.
+    #[test]
+    fn names_are_never_broken() {
+        let name = "a_server_with_a_long_name.and_a_tool_that_has_one";
+        for columns in [10, 20, 40, 59, 60, 80] {
+            let rows = [rows(), vec![vec![name.to_owned(), String::new(), "short".to_owned()]]];
+            let table =
+                fitting(&["name", "arguments", "description"], &rows.concat(), Some(columns));
+            for name in ["calculator.add", "翻訳する道具", name] {
+                assert!(table.lines().any(|line| line.starts_with(name)), "{columns}: {table}");
+            }
         }
     }
 
