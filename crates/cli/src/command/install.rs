@@ -139,7 +139,13 @@ impl Install {
         let entry = self.entry(host)?;
         let path = host.file().context("no home directory")?;
         // The files of dotfile managers are links.
-        let path = std::fs::canonicalize(&path).unwrap_or(path);
+        let path = match std::fs::canonicalize(&path) {
+            Err(_) if path.is_symlink() => anyhow::bail!(
+                "{} is a link to a file that does not exist; create that file, or remove the link",
+                path.display()
+            ),
+            found => found.unwrap_or(path),
+        };
         if self.print {
             output::print(&format!("{} ({})", host.title(), path.display()))?;
             let whole = edit::add("", host.format(), &self.name, &entry)?;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -16,19 +16,24 @@ pub(super) enum HostEntry {
 }
 
 /// Adds or replaces a server in the text of a configuration file. Fails, with the place of the
-/// problem, if the text is not what the host itself would read.
+/// problem, if the text is not what the host itself would read. Its line ends and byte order mark stay.
 pub(super) fn add(
     text: &str,
     format: Format,
     name: &str,
     entry: &HostEntry,
 ) -> anyhow::Result<String> {
-    match format {
+    let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(text) => (BYTE_ORDER_MARK, text),
+        None => ("", text),
+    };
+    let edited = match format {
         Format::Json { section, address, has_type } => {
             add_json(text, section, name, members(entry, address, has_type))
         }
         Format::Toml => add_toml(text, name, entry),
-    }
+    };
+    Ok(format!("{mark}{}", edited?))
 }
 
 fn members(entry: &HostEntry, address: &str, has_type: bool) -> Vec<(String, Value)> {
@@ -53,16 +58,18 @@ fn add_json(
     name: &str,
     members: Vec<(String, Value)>,
 ) -> anyhow::Result<String> {
-    let empty = text.trim_start_matches('\u{feff}').trim().is_empty();
+    let empty = text.trim().is_empty();
     let root = parse_json(if empty { "{}\n" } else { text })?;
     let before = root.to_serde_value().unwrap_or_default();
     let object = root.object_value().context("the file does not hold an object")?;
+    check_unique(&object, section)?;
     let servers = object
         .object_value_or_create(section)
         .with_context(|| format!("`{section}` is not an object"))?;
+    check_unique(&servers, name)?;
     match servers.get(name) {
         Some(known) => match known.object_value() {
-            Some(known) => merge(&known, &members),
+            Some(known) => merge(&known, &members)?,
             None => known.set_value(object_of(&members)),
         },
         None => {
@@ -96,9 +103,20 @@ fn add_json(
     Ok(after)
 }
 
+/// Rejects a member that is there twice: hosts read either.
+fn check_unique(object: &CstObject, name: &str) -> anyhow::Result<()> {
+    let is_named = |member: &CstObjectProp| {
+        member.name().and_then(|name| name.decoded_value().ok()).is_some_and(|known| known == name)
+    };
+    let count = object.properties().iter().filter(|member| is_named(member)).count();
+    anyhow::ensure!(count < 2, "`{name}` is there {count} times; leave one of them");
+    Ok(())
+}
+
 /// Changes how a server is reached. Other members, such as its environment, stay.
-fn merge(known: &CstObject, members: &[(String, Value)]) {
+fn merge(known: &CstObject, members: &[(String, Value)]) -> anyhow::Result<()> {
     for key in ["type", "command", "args", "url", "httpUrl"] {
+        check_unique(known, key)?;
         if let Some(other) = known.get(key)
             && !members.iter().any(|(name, _)| name == key)
         {
@@ -118,6 +136,7 @@ fn merge(known: &CstObject, members: &[(String, Value)]) {
             }
         }
     }
+    Ok(())
 }
 
 fn object_of(members: &[(String, Value)]) -> CstInputValue {
@@ -189,7 +208,14 @@ fn add_toml(text: &str, name: &str, entry: &HostEntry) -> anyhow::Result<String>
             servers.insert(name, Item::Table(table));
         }
     }
-    Ok(document.to_string())
+    let edited = document.to_string();
+    // The parser makes all line ends the same.
+    let line_ends = text.matches('\n').count();
+    match text.matches("\r\n").count() {
+        0 => Ok(edited),
+        all if all == line_ends => Ok(edited.replace("\r\n", "\n").replace('\n', "\r\n")),
+        _ => anyhow::bail!("its lines end in different ways; give all of them the same line end"),
+    }
 }
 
 /// The lines that differ, with three lines around them.
@@ -208,6 +234,9 @@ pub(super) fn difference(before: &str, after: &str) -> String {
     lines.extend(behind.iter().take(AROUND).map(|line| format!("  {line}")));
     lines.join("\n")
 }
+
+/// Some editors on Windows begin files with it.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Lines shown around a change.
 const AROUND: usize = 3;
@@ -267,6 +296,23 @@ mod tests {
         }
     }
 
+    /// Files of Windows keep their line ends and byte order mark.
+    #[test]
+    fn line_ends_and_byte_order_marks_stay() {
+        let json = "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n";
+        let toml = "\u{feff}# mine\r\nmodel = \"m\"\r\n";
+        for (format, text) in [(HostName::Cursor.format(), json), (Format::Toml, toml)] {
+            let changed = add(text, format, "flow", &entry()).unwrap();
+            assert_eq!(
+                changed.matches('\n').count(),
+                changed.matches("\r\n").count(),
+                "{changed:?}"
+            );
+            assert!(changed.starts_with(&text[..10]) && changed.contains("/bin/mf"), "{changed:?}");
+            assert_eq!(add(&changed, format, "flow", &entry()).unwrap(), changed);
+        }
+    }
+
     #[test]
     fn files_with_errors_are_not_changed() {
         for (format, text) in [
@@ -275,6 +321,13 @@ mod tests {
             (HostName::Cursor.format(), "{\"mcpServers\": []}"),
             (HostName::Cursor.format(), "[]"),
             (HostName::Vscode.format(), "{\"servers\" 1}"),
+            (HostName::Cursor.format(), "{\"mcpServers\": {\"flow\": {}, \"flow\": {}}}"),
+            (HostName::Cursor.format(), "{\"mcpServers\": {}, \"mcpServers\": {}}"),
+            (
+                HostName::Cursor.format(),
+                "{\"mcpServers\": {\"flow\": {\"command\": \"a\", \"command\": \"b\"}}}",
+            ),
+            (Format::Toml, "model = \"m\"\r\n\n"),
             (Format::Toml, "model = \n"),
             (Format::Toml, "mcp_servers = 1\n"),
             (Format::Toml, "[a]\n[a]\n"),
