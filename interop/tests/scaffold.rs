@@ -45,7 +45,9 @@ fn installed_programs_know_their_library() {
 #[test]
 fn what_cannot_be_created_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["", "Shop", "7up", "a b", "../x", "fn", "tokio", "shop-", "é", &"x".repeat(65)] {
+    for name in
+        ["", "Shop", "7up", "a b", "../x", "fn", "tokio", "shop-", "é", "con", &"x".repeat(65)]
+    {
         let outcome = new(folder.path(), &["--", name]);
         assert_eq!(outcome.status.code(), Some(2), "{name:?}: {}", text(&outcome));
     }
@@ -54,8 +56,13 @@ fn what_cannot_be_created_is_refused() {
     let outcome = new(folder.path(), &["full"]);
     assert_eq!(outcome.status.code(), Some(2));
     assert!(text(&outcome).contains("full is not empty"), "{}", text(&outcome));
-    let outcome = new(folder.path(), &["shop", "--library", "nowhere"]);
-    assert_eq!(outcome.status.code(), Some(2));
+    let other_crate = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/proto");
+    for library in ["nowhere", other_crate] {
+        let outcome = new(folder.path(), &["shop", "--library", library]);
+        assert_eq!(outcome.status.code(), Some(2), "{}", text(&outcome));
+    }
+    let outcome = new(folder.path(), &["shop", "--path", "full/notes/shop"]);
+    assert!(text(&outcome).contains("full/notes/shop"), "{}", text(&outcome));
     let entries: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert_eq!(std::fs::read_dir(folder.path().join("full")).unwrap().count(), 1);

@@ -27,7 +27,8 @@ pub(crate) struct New {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 
-    /// Directory of the crate `mcp-flow`, to build against a checkout
+    /// Directory of the crate `mcp-flow`, which a project in Rust is built with [default: that of the
+    /// checkout this program was built in]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
 }
@@ -46,26 +47,26 @@ impl New {
         check_name(&self.name)?;
         let folder = self.path.clone().unwrap_or_else(|| PathBuf::from(&self.name));
         check_folder(&folder)?;
-        let library = match self.template {
-            Template::Rust => self.library()?,
-            Template::Tools => None,
-        };
-        let version = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"").to_owned();
-        let (requirement, context) = match &library {
-            Some(path) => {
-                let value = toml::Value::from(path.to_string_lossy().as_ref());
-                (format!("{version}, path = {value}"), docker_context(path))
+        let (requirement, context) = match self.template {
+            Template::Rust => {
+                let library = library(self.library.as_deref(), checkout())?;
+                let path = toml::Value::from(library.to_string_lossy().as_ref());
+                let version = env!("CARGO_PKG_VERSION");
+                (format!("version = \"{version}\", path = {path}"), docker_context(&library))
             }
-            None => (version, String::new()),
+            Template::Tools => <_>::default(),
         };
-        let (files, next): (&[(&str, &str)], _) = match self.template {
-            Template::Rust => (RUST, "cargo test"),
-            Template::Tools => (TOOLS, "./test"),
+        let (files, description, next): (&[(&str, &str)], _, _) = match self.template {
+            Template::Rust => {
+                (RUST, "An MCP server with a tool, a resource and a durable flow", "cargo test")
+            }
+            Template::Tools => (TOOLS, "An MCP server whose tools are files", "./test"),
         };
         for (path, text) in files {
             let text = text
                 .replace("NEW_CRATE", &self.name.replace('-', "_"))
                 .replace("LIBRARY", &requirement)
+                .replace("DESCRIPTION", description)
                 .replace("# CONTEXT\n", &context);
             // The files of `tool new` are named after their tool.
             let tool = Path::new(path).file_stem().filter(|_| path.starts_with("tools/"));
@@ -74,28 +75,34 @@ impl New {
         }
         make_executable(&folder.join("test"))?;
         print(&format!("Created {0}. Next: cd {0} && {next}", folder.display()))?;
-        if library.is_none() && matches!(self.template, Template::Rust) {
-            print(concat!(
-                "Cargo.toml asks the registry for mcp-flow ",
-                env!("CARGO_PKG_VERSION"),
-                ". If that is not published, begin again with --library PATH, the directory \
-                 crates/mcp-flow of a checkout.",
-            ))?;
-        }
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    /// Directory of the crate `mcp-flow`, if it is at hand.
-    fn library(&self) -> anyhow::Result<Option<PathBuf>> {
-        match &self.library {
-            Some(path) if path.join("Cargo.toml").is_file() => Ok(Some(path.canonicalize()?)),
-            Some(path) => {
-                let message = format!("{} has no Cargo.toml", path.display());
-                Err(Failure::new(Exit::Usage, message).into())
-            }
-            None => Ok(checkout()),
-        }
-    }
+/// Directory of the crate `mcp-flow`: the one that is named, or else that of a known checkout. The
+/// crate is not in the registry yet, so a project without it could not be built.
+fn library(named: Option<&Path>, checkout: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let message = match named {
+        Some(path) if is_library(path) => return Ok(path.canonicalize()?),
+        Some(path) => format!(
+            "{} is not the crate mcp-flow; name the directory crates/mcp-flow of a checkout",
+            path.display()
+        ),
+        None => match checkout {
+            Some(path) => return Ok(path),
+            None => "a project in Rust needs the library: pass --library DIR, the directory \
+                     crates/mcp-flow of a checkout, or --template tools for one without Rust"
+                .to_owned(),
+        },
+    };
+    Err(Failure::new(Exit::Usage, message).into())
+}
+
+/// Returns whether a directory has the manifest of the crate `mcp-flow`.
+fn is_library(folder: &Path) -> bool {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    let manifest: toml::Table = manifest.parse().unwrap_or_default();
+    manifest.get("package").and_then(|package| package.get("name")?.as_str()) == Some("mcp-flow")
 }
 
 /// Crate `mcp-flow` of the checkout that this program was built in, or installed from.
@@ -103,8 +110,7 @@ fn checkout() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let above = program.ancestors().map(|folder| folder.join("crates/mcp-flow"));
     let built = option_env!("MCP_FLOW_LIBRARY").map(PathBuf::from);
-    let mut known = above.chain(built);
-    known.find(|library| library.join("guide").is_dir() && library.join("Cargo.toml").is_file())
+    above.chain(built).find(|library| is_library(library))
 }
 
 /// Lines of a Dockerfile that copy a checkout, which is outside of the project, to the same place.
@@ -129,7 +135,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     let problem = if !is_name {
         "use lowercase letters, digits and hyphens, beginning with a letter"
     } else if RESERVED.contains(&name) {
-        "it is a word of Rust, or the name of a crate that the project uses"
+        "it is a word of Rust, a crate that the project uses, or no file name on Windows"
     } else {
         return Ok(());
     };
@@ -140,6 +146,10 @@ fn check_name(name: &str) -> anyhow::Result<()> {
 fn check_folder(folder: &Path) -> anyhow::Result<()> {
     let is_empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
+        Err(_) if folder.is_symlink() => {
+            let message = format!("{} is a link that leads to no directory", folder.display());
+            return Err(Failure::new(Exit::Usage, message).into());
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", folder.display()));
@@ -181,6 +191,7 @@ const RUST: &[(&str, &str)] = &[
     ("server.json", include_str!("new/rust/server.json")),
     ("README.md", include_str!("new/rust/README.md")),
     (".gitignore", include_str!("new/rust/gitignore")),
+    (".dockerignore", include_str!("new/rust/dockerignore")),
 ];
 
 const TOOLS: &[(&str, &str)] = &[
@@ -192,6 +203,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("server.json", include_str!("new/rust/server.json")),
     ("README.md", include_str!("new/tools/README.md")),
     (".gitignore", include_str!("new/tools/gitignore")),
+    (".dockerignore", include_str!("new/tools/dockerignore")),
 ];
 
 /// Names that cargo or the compiler rejects, or that hide a dependency.
@@ -199,11 +211,17 @@ const RESERVED: &[&str] = &[
     "abstract",
     "as",
     "async",
+    "aux",
     "await",
     "become",
     "box",
     "break",
     "build",
+    "com1",
+    "com2",
+    "com3",
+    "com4",
+    "con",
     "const",
     "continue",
     "core",
@@ -226,19 +244,27 @@ const RESERVED: &[&str] = &[
     "incremental",
     "let",
     "loop",
+    "lpt1",
+    "lpt2",
+    "lpt3",
+    "lpt4",
     "macro",
+    "main",
     "match",
     "mcp-flow",
     "mod",
     "move",
     "mut",
+    "nul",
     "override",
     "priv",
+    "prn",
     "proc-macro",
     "pub",
     "ref",
     "return",
     "self",
+    "serde",
     "serde-json",
     "static",
     "std",
@@ -260,3 +286,46 @@ const RESERVED: &[&str] = &[
     "while",
     "yield",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{RUST, TOOLS, library};
+
+    #[test]
+    fn projects_in_rust_need_the_library() {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let crates = own.parent().unwrap();
+        let path = crates.join("mcp-flow");
+        assert_eq!(library(Some(&path), None).unwrap(), path);
+        assert_eq!(library(None, Some(PathBuf::from("known"))).unwrap(), Path::new("known"));
+        for other in [own, crates, Path::new("nowhere")] {
+            let refused = library(Some(other), Some(path.clone())).unwrap_err().to_string();
+            assert!(refused.contains("is not the crate mcp-flow"), "{refused}");
+        }
+        let refused = library(None, None).unwrap_err().to_string();
+        assert!(refused.contains("--library") && refused.contains("--template tools"), "{refused}");
+    }
+
+    /// A volume takes its owner from the image; a directory that is not there belongs to root.
+    #[test]
+    fn the_user_of_an_image_owns_its_volumes() {
+        for files in [RUST, TOOLS] {
+            let file = |name| files.iter().find(|(path, _)| *path == name).unwrap().1;
+            let lines: Vec<_> = file("Dockerfile").lines().collect();
+            let position = |start: &str| {
+                let found = lines.iter().position(|line| line.starts_with(start));
+                found.unwrap_or_else(|| panic!("no line {start}"))
+            };
+            let volume = lines[position("VOLUME ")].trim_start_matches("VOLUME ");
+            let (as_root, _) = lines.split_at(position("USER server"));
+            let creates_home = format!("RUN useradd --system --create-home --home-dir {volume} ");
+            let creates = format!("RUN mkdir {volume} && chown --recursive server ");
+            let is_owned =
+                |line: &&str| line.starts_with(&creates) || line.starts_with(&creates_home);
+            assert!(as_root.iter().any(is_owned), "{volume} belongs to nobody: {lines:#?}");
+            assert!(file(".dockerignore").contains(".git\n"), "history is not copied to images");
+        }
+    }
+}

@@ -26,7 +26,8 @@ pub(super) fn run(id: &str, output: Option<PathBuf>) -> anyhow::Result<ExitCode>
 /// Creates a file with its directory. Never overwrites a file.
 pub(crate) fn create_file(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = file.with_context(|| format!("cannot create {}", path.display()))?;
