@@ -71,7 +71,9 @@ fn bad_projects_are_explained() {
         ("server.json", &ENTRY.replace("1.0.0", "../1.0.0"), "invalid version"),
         ("server.json", &ENTRY.replace("io.example/", "io.example/x/../"), "invalid name"),
         ("server.json", &ENTRY.replace("io.example/hello", "io.example/.."), "invalid name"),
-        ("Cargo.toml", "not TOML", "Cargo.toml is invalid"),
+        ("server.json", &ENTRY.replace("\"io.example/hello\"", "1"), "`name` is not a text"),
+        ("server.json", &ENTRY.replace('}', ", \"packages\": {}}"), "`packages` is not a list"),
+        ("Cargo.toml", "not TOML", "cargo cannot read ./Cargo.toml"),
         ("Cargo.toml", "[workspace]\n", "is a workspace without a package"),
         ("mcp-flow", "a file", "mcp-flow has the name of the program"),
     ] {
@@ -135,4 +137,23 @@ fn bundles_are_reproducible() {
     let first = bundle("dist");
     std::fs::remove_dir_all(folder.path().join("dist")).unwrap();
     assert!(first == bundle("dist"));
+}
+
+/// What images and tests of a project need is not in its bundle.
+#[test]
+fn files_for_other_uses_are_not_packed() {
+    let folder = project();
+    for name in ["Dockerfile", "test", "mcp-flow_1_amd64.deb", "tools/test"] {
+        std::fs::write(folder.path().join(name), "text").unwrap();
+    }
+    let (code, said) = pack(folder.path(), &["--no-start", "--binary", "program"]);
+    assert_eq!(code, Some(0), "{said}");
+    let bundle = std::fs::File::open(folder.path().join("dist/hello-1.0.0.mcpb")).unwrap();
+    let bundle = zip::ZipArchive::new(bundle).unwrap();
+    let mut names: Vec<_> =
+        bundle.file_names().map(|name| name.unwrap().replace("server/", "")).collect();
+    names.sort_unstable();
+    let expected = ["manifest.json", "mcp-flow", "program", "script", "server.json"];
+    assert_eq!(names[..5], expected, "{names:?}");
+    assert_eq!(names[5..], ["tools/hello.json", "tools/test"]);
 }

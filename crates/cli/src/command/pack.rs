@@ -118,11 +118,17 @@ impl Pack {
                 output::print(&format!("Created {}", entry_file.display()))?;
                 eprintln!("The registry will say that the bundle is at {}", sanitize(entry.url()));
             }
-            None => eprintln!(
-                "No server.json: pass --name io.github.you/{} to describe the server to the MCP \
-                 registry",
-                project.name
-            ),
+            None => {
+                let lack = match project.registry_entry.is_empty() {
+                    true => "No server.json",
+                    false => "server.json has no name",
+                };
+                eprintln!(
+                    "{lack}: pass --name io.github.you/{} to describe the server to the MCP \
+                     registry",
+                    project.name
+                );
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

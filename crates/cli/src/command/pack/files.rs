@@ -8,8 +8,8 @@ use super::usage;
 
 /// Lists the files of a project, sorted by their paths in it.
 ///
-/// Hidden files stay out, because they hold sessions and secrets, and so does what builds produce.
-/// A link could lead anywhere, so it is an error.
+/// Hidden files stay out, because they hold sessions and secrets, and so does what builds produce and
+/// what only images and tests need. A link could lead anywhere, so it is an error.
 pub(super) fn list(folder: &Path, output: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let output = output.canonicalize().ok();
     let (mut found, mut waiting) = (Vec::new(), vec![(folder.to_owned(), String::new())]);
@@ -22,7 +22,9 @@ pub(super) fn list(folder: &Path, output: &Path) -> anyhow::Result<Vec<(PathBuf,
                 return Err(usage(format!("the name of {} is not Unicode", path.display())));
             };
             let is_produced = path.canonicalize().ok() == output || name == "target";
-            if name.starts_with('.') || name == "node_modules" || is_produced {
+            let is_left_out = prefix.is_empty()
+                && (["Dockerfile", "test"].contains(&name.as_str()) || name.ends_with(".deb"));
+            if name.starts_with('.') || name == "node_modules" || is_produced || is_left_out {
                 continue;
             }
             let kind = entry.file_type().with_context(cannot)?;

@@ -114,7 +114,7 @@ impl Project {
             .context("cannot run cargo, which knows the version and the programs of a crate")?;
         if !output.status.success() {
             let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(usage(format!("{} is invalid:\n{problem}", manifest.display())));
+            return Err(usage(format!("cargo cannot read {}:\n{problem}", manifest.display())));
         }
         let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
         let manifest = manifest.canonicalize().unwrap_or(manifest);
@@ -256,10 +256,20 @@ fn read_registry_entry(folder: &Path) -> anyhow::Result<Map<String, Value>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    serde_json::from_str(&text).map_err(|error| {
+    let entry: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
         let problem = json_problem(&error);
         usage(format!("{} is not a JSON object: {problem}", path.display()))
-    })
+    })?;
+    for (member, value) in &entry {
+        let kind = match member.as_str() {
+            "name" | "version" | "description" if !value.is_string() => "a text",
+            "packages" if !value.is_array() => "a list",
+            "repository" if !value.is_object() => "an object",
+            _ => continue,
+        };
+        return Err(usage(format!("{}: `{member}` is not {kind}", path.display())));
+    }
+    Ok(entry)
 }
 
 #[cfg(test)]
