@@ -64,15 +64,30 @@ impl Arguments {
         let target = Target::find()?;
         let mcp_flow = self.mcp_flow.locate(&target)?;
         let environment = Environment::describe()?;
-        let (placement, free) = (self.cores.place()?, Cores::Free.place()?);
-        let sides = self.compare(&target, &mcp_flow, placement)?;
-        let open = self.poll_open(&target, &mcp_flow, free)?;
+        let stores = STORES.map(|store| self.measure(&target, &mcp_flow, store));
+        let stores = stores.into_iter().collect::<anyhow::Result<_>>()?;
+        let results = Results { environment, rounds: self.rounds, cores: self.cores, stores };
+        let saved = report::save(&target, "tasks.json", &results)?;
+        Ok(format!("{}\n{saved}", results.show()))
+    }
+
+    /// Measures a server with this store.
+    fn measure(
+        &self,
+        target: &Target,
+        mcp_flow: &Path,
+        store: &'static str,
+    ) -> anyhow::Result<StoreResults> {
+        let start = |placement: Placement, folder: &Path| {
+            eprintln!("{store}");
+            Server::start(mcp_flow, folder, placement, store)
+        };
+        let sides = self.compare(target, |folder| start(self.cores.place()?, folder))?;
+        let open = self.poll_open(target, |folder| start(Cores::Free.place()?, folder))?;
         let ratios = sides.iter().map(|[call, get]| call.calls_per_second / get.calls_per_second);
         let costs = sides.iter().map(|[call, get]| get.cpu_microseconds / call.cpu_microseconds);
-        let results = Results {
-            environment,
-            rounds: self.rounds,
-            cores: self.cores,
+        Ok(StoreResults {
+            store,
             holds: [
                 Threshold::new(
                     "tasks/get of a finished task / plain call, time per call",
@@ -93,21 +108,18 @@ impl Arguments {
             call: Side::median_of(sides.iter().map(|[call, _]| *call)),
             get: Side::median_of(sides.iter().map(|[_, get]| *get)),
             open,
-        };
-        let saved = report::save(&target, "tasks.json", &results)?;
-        Ok(format!("{}\n{saved}", results.show()))
+        })
     }
 
     /// Measures plain calls and polls of a finished task in turn, on one server.
     fn compare(
         &self,
         target: &Target,
-        mcp_flow: &Path,
-        placement: Placement,
+        start: impl FnOnce(&Path) -> anyhow::Result<Server>,
     ) -> anyhow::Result<Vec<[Side; 2]>> {
         let folder = target.scratch()?;
         fs::write(folder.join("flow.toml"), "")?;
-        let server = Server::start(mcp_flow, &folder, placement)?;
+        let server = start(&folder)?;
         let mut socket = server.connect()?;
         let id = finished_task(&mut socket)?;
         let arguments = json!({"name": "calculator.add", "arguments": {"a": 1, "b": 2}});
@@ -136,15 +148,14 @@ impl Arguments {
     fn poll_open(
         &self,
         target: &Target,
-        mcp_flow: &Path,
-        placement: Placement,
+        start: impl FnOnce(&Path) -> anyhow::Result<Server>,
     ) -> anyhow::Result<Open> {
         let folder = target.scratch()?;
         let tokens: Vec<String> = (0..PRINCIPALS).map(|one| format!("{TOKEN}{one}")).collect();
         let lines = tokens.iter().enumerate().map(|(one, token)| format!("user{one}:{token}\n"));
         fs::write(folder.join("tokens"), lines.collect::<String>())?;
         fs::write(folder.join("flow.toml"), "[identity]\ntoken_file = \"tokens\"\n")?;
-        let server = Server::start(mcp_flow, &folder, placement)?;
+        let server = start(&folder)?;
         let clients = self.clients.max(1);
         let mut polls: Vec<Vec<Vec<u8>>> = vec![Vec::new(); clients];
         let mut socket = server.connect()?;
@@ -195,8 +206,13 @@ struct Server {
 }
 
 impl Server {
-    fn start(mcp_flow: &Path, folder: &Path, placement: Placement) -> anyhow::Result<Self> {
-        let more = ["--config", "flow.toml", "--store", "redb:journal.redb"];
+    fn start(
+        mcp_flow: &Path,
+        folder: &Path,
+        placement: Placement,
+        store: &str,
+    ) -> anyhow::Result<Self> {
+        let more = ["--config", "flow.toml", "--store", store];
         let arguments: Vec<_> = SERVE.iter().chain(&more).map(|word| (*word).to_owned()).collect();
         let program = Program { path: mcp_flow, arguments: &arguments, folder };
         Ok(Self { listening: Listening::start(program, placement)? })
@@ -266,20 +282,27 @@ struct Open {
     share_of_two_cores: f64,
 }
 
+/// Results of a server with one kind of store.
 #[derive(Serialize)]
-struct Results {
-    environment: Environment,
-    rounds: u32,
-    cores: Cores,
+struct StoreResults {
+    store: &'static str,
     call: Side,
     get: Side,
     open: Open,
     holds: [Threshold; 3],
 }
 
-impl Results {
+#[derive(Serialize)]
+struct Results {
+    environment: Environment,
+    rounds: u32,
+    cores: Cores,
+    stores: Vec<StoreResults>,
+}
+
+impl StoreResults {
     fn show(&self) -> String {
-        let Open { tasks, clients, polls_per_second, .. } = &self.open;
+        let Open { tasks, clients, polls_per_second, cpu_microseconds, .. } = &self.open;
         let row = |what: &str, per_second: f64, cpu: f64| {
             [what.to_owned(), format!("{per_second:.0}"), format!("{cpu:.1}")]
         };
@@ -287,17 +310,27 @@ impl Results {
             ["request", "per second", "CPU us"].map(str::to_owned),
             row("tools/call, small", self.call.calls_per_second, self.call.cpu_microseconds),
             row("tasks/get, finished", self.get.calls_per_second, self.get.cpu_microseconds),
-            row("tasks/get, open", *polls_per_second, self.open.cpu_microseconds),
+            row("tasks/get, open", *polls_per_second, *cpu_microseconds),
         ];
         let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
-            "tasks over HTTP, {}, median of {} rounds; {tasks} open tasks polled once a second by \
-             {clients} clients\n{}\n\n{}\n{}",
+            "{}; {tasks} open tasks polled once a second by {clients} clients\n{}\n{}",
+            self.store,
+            report::table(&rows),
+            holds.join("\n"),
+        )
+    }
+}
+
+impl Results {
+    fn show(&self) -> String {
+        let stores: Vec<String> = self.stores.iter().map(StoreResults::show).collect();
+        format!(
+            "tasks over HTTP, {}, median of {} rounds\n{}\n\n{}",
             name(&self.cores),
             self.rounds,
             self.environment,
-            report::table(&rows),
-            holds.join("\n"),
+            stores.join("\n\n"),
         )
     }
 }
@@ -310,6 +343,9 @@ fn meta() -> Value {
             {"extensions": {"io.modelcontextprotocol/tasks": {}}},
     })
 }
+
+/// Stores that are measured: the default, which several processes may share, and that of one process.
+const STORES: [&str; 2] = ["sqlite:journal.db", "redb:journal.redb"];
 
 /// Number of principals: each may have a limited number of sessions.
 const PRINCIPALS: usize = 10;
