@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Header, Validation};
-use mcp_flow_server::Principal;
-use mcp_flow_server::identity::TokenRejected;
+use mcp_flow_principal::Principal;
+use mcp_flow_principal::TokenRejected;
 use serde_json::{Map, Value};
 
 use crate::dpop::is_thumbprint;

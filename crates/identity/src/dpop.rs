@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
-use mcp_flow_server::identity::{ProofContext, ProofRejected};
+use mcp_flow_principal::{ProofContext, ProofRejected};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;

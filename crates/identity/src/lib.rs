@@ -1,6 +1,6 @@
 //! Verification of bearer tokens: static tokens, and JWTs of issuers whose keys rotate (C-46).
 //!
-//! A [`TokenVerifier`] is the [`Verifier`](mcp_flow_server::Verifier) of all transports of a server.
+//! A [`TokenVerifier`] is the [`Verifier`](mcp_flow_principal::Verifier) of all transports of a server.
 //! It caches verified tokens by hash, so that most requests cost one lookup; `issuer` verifies the
 //! others, with the key set of `keys`, the claims of `claims` and the signatures of `crypto`. Tokens
 //! bound to a key need a proof of possession with each request (`dpop`, RFC 9449). Its
@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use mcp_flow_identity::{StaticTokens, TokenHash, TokenVerifier, VerifierSettings};
-//! use mcp_flow_server::{Principal, Verifier};
+//! use mcp_flow_principal::{Principal, Verifier};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
@@ -35,6 +35,6 @@ mod token_verifier;
 pub use dpop::DpopSettings;
 pub use issuer::{Algorithm, IssuerSettings, KeySource};
 pub use keys::KeyError;
-pub use mcp_flow_server::identity::check_name;
+pub use mcp_flow_principal::check_name;
 pub use static_tokens::{MIN_TOKEN_LENGTH, StaticTokens, TokenError, TokenHash};
 pub use token_verifier::{TokenVerifier, VerifierSettings};

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use mcp_flow_server::identity::{Principal, TokenRejected, Verification, Verifier, check_name};
+use mcp_flow_principal::{Principal, TokenRejected, Verification, Verifier, check_name};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 ///
 /// ```
 /// use mcp_flow_identity::{StaticTokens, TokenHash};
-/// use mcp_flow_server::Principal;
+/// use mcp_flow_principal::Principal;
 ///
 /// let hash = TokenHash::of("a-long-and-random-text");
 /// let tokens = StaticTokens::default().and(hash, Principal::named("ada")).unwrap();

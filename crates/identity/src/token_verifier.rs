@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jsonwebtoken::dangerous::insecure_decode_claims;
 use jsonwebtoken::{Header, decode_header};
-use mcp_flow_server::identity::{
+use mcp_flow_principal::permissions::Names;
+use mcp_flow_principal::{Principal, Verifier};
+use mcp_flow_principal::{
     ProofContext, ProofRejected, ProofRequirements, TokenRejected, TokenRequirements, Verification,
 };
-use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, Verifier};
 use parking_lot::{Mutex, RwLock};
 
 use crate::claims::{self, Claims};

@@ -49,7 +49,6 @@ mod methods;
 pub mod negotiation;
 pub mod observe;
 mod output_filter;
-pub mod permissions;
 pub mod prompt;
 mod registry;
 pub mod resource;
@@ -72,13 +71,13 @@ pub use extensions::Extensions;
 pub use handler::{Handler, Outcome, Payload, Reply};
 pub use identity::{Peer, Principal, Verifier};
 pub use limits::Limits;
+pub use mcp_flow_principal::permissions::{self, Grants, Permissions};
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
 pub use mcp_flow_rate::Rate;
 pub use mcp_flow_seal as seal;
 pub use observe::{Detail, Observed, Observer};
 pub use output_filter::{OutputFilter, strip_control_characters};
-pub use permissions::{Grants, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{
     AddResourcesError, App, AppBuilder, BadResource, IntoResources, Resource, ResourceTemplate,

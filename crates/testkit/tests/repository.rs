@@ -9,8 +9,9 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
 /// have neither a runtime nor a clock.
-const MAY_USE: [(&str, &[&str]); 43] = [
+const MAY_USE: [(&str, &[&str]); 44] = [
     ("mcp-flow-proto", &[]),
+    ("mcp-flow-principal", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
@@ -36,6 +37,7 @@ const MAY_USE: [(&str, &[&str]); 43] = [
     (
         "mcp-flow-server",
         &[
+            "mcp-flow-principal",
             "mcp-flow-proto",
             "mcp-flow-rate",
             "mcp-flow-schema",
@@ -99,7 +101,7 @@ const MAY_USE: [(&str, &[&str]); 43] = [
         &["mcp-flow-http-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-telemetry"],
     ),
     ("mcp-flow-console", &["mcp-flow-http"]),
-    ("mcp-flow-identity", &["mcp-flow-http-client", "mcp-flow-server"]),
+    ("mcp-flow-identity", &["mcp-flow-http-client", "mcp-flow-principal"]),
     ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http-client", "mcp-flow-seal"]),
     (
         "mcp-flow-workflow",

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use mcp_flow_server::identity::ProofRejected;
+use mcp_flow_principal::ProofRejected;
 use ring::digest::{Context, SHA256};
 
 /// Proofs accepted of late, in two generations: the older one is dropped as a whole.
@@ -95,7 +95,7 @@ const MAX_OF_KEY: usize = 100_000;
 mod tests {
     use std::time::{Duration, Instant};
 
-    use mcp_flow_server::identity::ProofRejected;
+    use mcp_flow_principal::ProofRejected;
 
     use super::{MAX_OF_KEY, MAX_PROOFS, ReplayCache};
 

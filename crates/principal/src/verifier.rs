@@ -4,8 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::Principal;
-use super::proof::{ProofContext, ProofRejected, ProofRequirements};
+use crate::principal::Principal;
+use crate::proof::{ProofContext, ProofRejected, ProofRequirements};
 
 /// Verifies bearer tokens. Every transport that carries tokens uses one.
 ///
@@ -76,13 +76,13 @@ impl fmt::Debug for Verification<'_> {
 #[non_exhaustive]
 pub enum TokenRejected {
     /// Unknown, or not validly signed.
-    #[error("The token is not known here.")]
+    #[error("The token is unknown.")]
     Unknown,
     /// Expired, or not valid yet.
-    #[error("The token has expired, or is not good yet.")]
+    #[error("The token has expired, or is not valid yet.")]
     Expired,
     /// Issued for another audience.
-    #[error("The token was made for another server.")]
+    #[error("The token was issued for another server.")]
     Audience,
     /// Valid, but without a required scope.
     #[error("The token lacks a scope that this server needs: {}.", .0.join(" "))]

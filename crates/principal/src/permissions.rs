@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use names::Names;
 use parking_lot::RwLock;
 
-use crate::identity::Principal;
+use crate::Principal;
 
 /// The kinds of things that can be used by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,8 +68,8 @@ impl AccessRule {
 /// The access rules of a server. A handle; clones share the rules.
 ///
 /// ```
-/// use mcp_flow_server::permissions::{PermissionKind, Names, Permissions, AccessRule};
-/// use mcp_flow_server::Principal;
+/// use mcp_flow_principal::permissions::{PermissionKind, Names, Permissions, AccessRule};
+/// use mcp_flow_principal::Principal;
 ///
 /// let rule = AccessRule {
 ///     principals: Names::new(["ada"]),
@@ -221,7 +221,7 @@ fn next_number() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{AccessRule, Names, PermissionKind, Permissions};
-    use crate::identity::Principal;
+    use crate::Principal;
 
     fn names(patterns: &[&str]) -> Names {
         Names::new(patterns.iter().copied())
