@@ -26,12 +26,16 @@ pub mod schemas;
 pub mod skills;
 pub mod tasks;
 
+use mcp_flow::engine::SessionLimits;
 use mcp_flow::skills::ServeSkills;
-use mcp_flow::{ServeFlows, Server, ServerBuilder};
+use mcp_flow::{Interaction, Server, ServerBuilder};
 
 /// Builds the server. The caller chooses the transport.
 pub fn server() -> ServerBuilder {
-    Server::builder("everything", env!("CARGO_PKG_VERSION"))
+    // Everyone is one principal here, and whoever measures may open thousands of tasks.
+    let limits = SessionLimits { sessions_per_owner: 100_000, ..SessionLimits::default() };
+    let flows = Interaction::builder().flows(tasks::flows()).limits(limits).build();
+    let server = Server::builder("everything", env!("CARGO_PKG_VERSION"))
         // The conformance suite answers one of its tools before it asks.
         .unsolicited_answers(true)
         .description("The fixtures of the official conformance suite")
@@ -40,7 +44,7 @@ pub fn server() -> ServerBuilder {
         .tools((client_requests::tools(), rounds::tools()))
         .resources(resources::resources())
         .tools(tasks::tools())
-        .flows(tasks::flows())
         .skills(skills::skills())
-        .prompts((prompts::prompts(), rounds::prompt()))
+        .prompts((prompts::prompts(), rounds::prompt()));
+    flows.add_to(server)
 }

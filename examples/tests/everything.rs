@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use mcp_flow::engine::SessionLimits;
 use mcp_flow::{ConnectionInfo, Revision, Server};
 use mcp_flow_examples::everything;
-use mcp_flow_testkit::{Peer, lines, sse, websocket};
+use mcp_flow_testkit::{Peer, lines, sse, stateless_meta, websocket};
 use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
@@ -37,6 +38,20 @@ async fn everything_is_served_over_sse() {
 #[tokio::test]
 async fn everything_is_served_over_websocket() {
     run_scenario(async |server| websocket::connect(serve(server).await, async {}).await).await;
+}
+
+/// A caller without credentials can open more tasks than a server allows one principal by default.
+#[tokio::test]
+async fn one_caller_may_open_thousands_of_tasks() {
+    let mut peer = memory::connect(&everything::server().build().unwrap());
+    let mut meta = stateless_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] =
+        json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let call = json!({"name": "multi_input", "_meta": meta});
+    for number in 0..=SessionLimits::default().sessions_per_owner {
+        let reply = peer.call("tools/call", call.clone()).await;
+        assert_eq!(reply["result"]["resultType"], "task", "{number}: {reply}");
+    }
 }
 
 /// MCP-020: the same exchange over each transport, at every revision.
