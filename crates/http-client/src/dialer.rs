@@ -49,11 +49,17 @@ async fn connect(
     if let Some(allowed) = allowed {
         resolved.retain(|address| allowed.allows(host, address.ip()));
         if resolved.is_empty() {
-            let message = format!("{host} resolves to an address that is not allowed");
-            return Err(io::Error::other(message));
+            return Err(io::Error::other(RefusedAddress { host: host.to_owned() }));
         }
     }
     TcpStream::connect(&*resolved).await
+}
+
+/// A host whose addresses are not allowed. Another attempt would be refused as well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{host} resolves to an address that is not allowed")]
+pub(crate) struct RefusedAddress {
+    host: String,
 }
 
 impl std::fmt::Debug for Dialer {

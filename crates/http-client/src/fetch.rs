@@ -8,6 +8,7 @@ use http_body_util::Full;
 use hyper::{Request, Response};
 use mcp_flow_client::transport::TransportError;
 
+use crate::dialer::RefusedAddress;
 use crate::pool::Pool;
 use crate::{BadTarget, HttpOptions, exchange};
 
@@ -36,6 +37,14 @@ impl FetchError {
     /// Returns whether no connection was made, so that nothing was sent.
     pub fn is_unsent(&self) -> bool {
         matches!(self, Self::Transport(TransportError::Unreachable { .. }))
+    }
+
+    /// Returns whether the host has no address that is allowed.
+    pub fn is_refused_address(&self) -> bool {
+        let Self::Transport(TransportError::Unreachable { source: Some(source), .. }) = self else {
+            return false;
+        };
+        source.get_ref().and_then(|inner| inner.downcast_ref::<RefusedAddress>()).is_some()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sends requests over pooled connections, with default headers and credentials.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use mcp_flow_client::transport::TransportError;
 use tower_service::Service;
 
 use crate::BadTarget;
-use crate::dialer::{Dialer, HttpStream};
+use crate::dialer::{Dialer, HttpStream, RefusedAddress};
 use crate::options::HttpOptions;
 
 /// Connection pool of one client. Retries a request once its credential has been renewed.
@@ -161,6 +162,11 @@ fn describe(error: &ClientError) -> TransportError {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
+    }
+    let io = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    if let Some(refused) = io.and_then(|inner| inner.downcast_ref::<RefusedAddress>()) {
+        let source = Some(Arc::new(io::Error::other(refused.clone())));
+        return TransportError::Unreachable { what: refused.to_string(), source };
     }
     let what = cause.to_string();
     match error.is_connect() {
