@@ -79,7 +79,10 @@ pub(crate) fn prepare(
         };
         env.push((name.to_string().into(), value));
     }
-    let stdin = run.stdin.as_ref().and_then(|stdin| stdin.render(variables));
+    let stdin = match &run.stdin {
+        Some(stdin) => stdin.resolve(&mut secrets).map_err(unavailable)?.render(variables),
+        None => None,
+    };
     let (program, args) = match &run.sandbox {
         None => (program, args.into_iter().map(Into::into).collect()),
         Some(rules) => {

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use mcp_flow_engine::{Flow, FlowError, FlowResult};
 use mcp_flow_interaction::OfferedFlow;
+use mcp_flow_server::tool::Failure;
 use mcp_flow_session::{Prompt, PromptType};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::library::{Caller, ToolLibrary};
-use crate::model::{Action, AskStep, DeclaredTool, Step};
+use crate::model::{Action, AskStep, DeclaredTool, OutputForm, OutputRules, Step};
 use crate::output;
 use crate::read::read_stored;
 use crate::template::{Template, ValueTemplate, Variables, shown};
@@ -62,7 +63,7 @@ pub(crate) fn offer(library: &ToolLibrary, tool: &DeclaredTool) -> OfferedFlow {
             builder = builder.annotations(annotations.clone());
         }
         match &schema {
-            Some(schema) => builder.output_schema(schema.clone()),
+            Some(schema) => builder.output_schema(result_schema(schema)),
             None => builder,
         }
     });
@@ -163,8 +164,47 @@ async fn execute(
         Some(value) => value,
         None => Value::Object(executor.gathered),
     };
-    output::check(&tool, &returned).map_err(|failure| FlowError::new(failure.message()))?;
-    Ok(returned)
+    let failed = |failure: Failure| FlowError::new(failure.message());
+    let returned = output::pick(&tool, returned).map_err(failed)?;
+    output::check(&tool, &returned).map_err(failed)?;
+    Ok(match (&tool.output, returned) {
+        (OutputRules { form: Some(OutputForm::Text), .. }, returned) => shown(&returned).into(),
+        // The result of a tool with a schema is structured, and of a flow an object.
+        (OutputRules { schema: Some(_), .. }, returned) if depth == 0 && !returned.is_object() => {
+            json!({VALUE: returned})
+        }
+        (_, returned) => returned,
+    })
+}
+
+/// JSON Schema of the results of a flow: objects, or objects with the member `value`.
+fn result_schema(schema: &Value) -> Value {
+    let mut inner = schema.clone();
+    let mut definitions = Map::new();
+    for name in ["$defs", "definitions"] {
+        // References are from the root.
+        if let Some(defined) = inner.as_object_mut().and_then(|inner| inner.remove(name)) {
+            definitions.insert(name.to_owned(), defined);
+        }
+    }
+    let types = match &inner["type"] {
+        Value::String(kind) => vec![kind.clone()],
+        Value::Array(kinds) => kinds.iter().map(|kind| shown(kind).into_owned()).collect(),
+        _ => Vec::new(),
+    };
+    if types == ["object"] {
+        return schema.clone();
+    }
+    let value = json!({"properties": {VALUE: inner.clone()}, "required": [VALUE]});
+    let mut result = match types.is_empty() || types.iter().any(|kind| kind == "object") {
+        true => json!({"anyOf": [inner, value]}),
+        false => value,
+    };
+    result["type"] = "object".into();
+    if let Value::Object(members) = &mut result {
+        members.extend(definitions);
+    }
+    result
 }
 
 struct Executor {
@@ -325,7 +365,7 @@ impl Executor {
         if agreed == Value::Bool(true) {
             return Ok(());
         }
-        self.flow.decline(format!("Not approved: {message}"))
+        Err(FlowError::new(format!("Not approved: {message}")))
     }
 
     /// Fills in a value, if the flow may still make one of its size.
@@ -368,6 +408,9 @@ pub(crate) fn with_labels(mut prompt: Value) -> Value {
     }
     prompt
 }
+
+/// Member of a result that is no object.
+const VALUE: &str = "value";
 
 /// Variable with the number of the item in `forEach`, from 0.
 const INDEX: &str = "index";

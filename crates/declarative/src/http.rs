@@ -1,6 +1,7 @@
 //! Sending HTTP requests: address policy, retries, redirects, responses.
 
 mod credentials;
+mod filling;
 mod request;
 
 use std::collections::BTreeMap;
@@ -95,7 +96,7 @@ impl HttpClients {
 }
 
 /// Returns whether a host is listed, with or without a port.
-fn is_listed(listed: &[Box<str>], host: &str) -> bool {
+pub(crate) fn is_listed(listed: &[Box<str>], host: &str) -> bool {
     listed.iter().any(|entry| {
         let bare = match entry.strip_prefix('[') {
             Some(address) => address.split(']').next().unwrap_or_default(),
@@ -184,6 +185,13 @@ impl Call<'_> {
                     429 | 502 | 503 | 504 => (retry_after(response.headers()), is_idempotent),
                     _ => (None, false),
                 },
+                // It would be refused again.
+                Err(error) if error.is_refused_address() => {
+                    let message = format!(
+                        "{error}; the author of the tool can list it under `allow_private`"
+                    );
+                    return Err(self.failed(&message));
+                }
                 // It was never sent.
                 Err(error) if error.is_unsent() => (None, true),
                 Err(_) => (None, is_idempotent),
@@ -224,9 +232,9 @@ impl Call<'_> {
                 Err(_) => Err(io::Error::other("the response was not complete in time")),
             }
         });
-        let mut reader = MaskedReader::new(StreamReader::new(Box::pin(limited)), masker.clone());
+        let mut reader = MaskedReader::new(StreamReader::new(Box::pin(limited)), masker);
         if !head.status.is_success() {
-            return Err(self.refused(head.status, &mut reader, prepared, &masker).await);
+            return Err(self.refused(head.status, &mut reader, prepared).await);
         }
         let is_json = content_type.as_deref().is_some_and(is_json);
         let form = tool.output.form.unwrap_or(match is_json {
@@ -244,13 +252,13 @@ impl Call<'_> {
         status: StatusCode,
         body: &mut (impl AsyncRead + Unpin),
         prepared: &PreparedRequest,
-        masker: &Masker,
     ) -> Failure {
         let mut bytes = Vec::new();
         let _ = body.take(MAX_ERROR_BYTES as u64).read_to_end(&mut bytes).await;
         let text = String::from_utf8_lossy(&bytes);
         let text = mcp_flow_proto::text::truncate(text.trim(), SHOWN).into_owned();
-        let url = masker.text(&prepared.url);
+        // Queries hold keys, and whole texts of people.
+        let url = prepared.url.split('?').next().unwrap_or_default();
         let what = format!("{} {url} answered {status}", self.http.method);
         let message = if text.is_empty() { what } else { format!("{what}: {text}") };
         Failure::new(format!("HTTP_{}", status.as_u16()), message).with("status", status.as_u16())

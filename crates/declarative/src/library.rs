@@ -4,7 +4,7 @@ mod apply;
 mod call;
 mod cycles;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -46,6 +46,8 @@ struct Inner {
     attached: OnceLock<Attached>,
     /// Tools that the server has, by name.
     registered: Mutex<BTreeMap<Box<str>, Arc<DeclaredTool>>>,
+    /// Set if clients may call internal tools.
+    serves_internal: bool,
     /// Sessions that wait with a call which is left to their server; `None` if calls are made here.
     left_to_server: Option<Mutex<HashSet<SessionId>>>,
 }
@@ -138,6 +140,14 @@ impl ToolLibrary {
         let library = Self { inner: Arc::new(inner) };
         library.update();
         Ok(library)
+    }
+
+    /// Serves internal tools as well, to try them. Has no effect once the library is shared.
+    pub fn serve_internal(mut self) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.serves_internal = true;
+        }
+        self
     }
 
     /// Creates a library without files, for the sessions of an offline store. Their flows continue as
@@ -266,9 +276,22 @@ impl ToolLibrary {
             has_changed |= self.inner.state.lock().insert(found.path.clone(), reading);
         }
         if has_changed {
+            let before = self.unavailable();
             self.update();
             self.register_all();
+            for (path, message) in self.unavailable().difference(&before) {
+                tracing::warn!("{}: {message}", path.display());
+            }
         }
+    }
+
+    /// Returns the problems of tools that are not served, without their positions, which change.
+    fn unavailable(&self) -> BTreeSet<(Arc<Path>, String)> {
+        let state = self.inner.state.lock();
+        let problems = state.files.iter().flat_map(|(path, file)| {
+            file.unavailable.iter().map(|one| (path.clone(), one.message.clone()))
+        });
+        problems.collect()
     }
 
     /// Returns the file at a path, if it exists and belongs to the library.

@@ -46,6 +46,19 @@ pub struct DeclaredTool {
     pub(crate) source: Value,
 }
 
+/// Keywords of a schema by which there may be other arguments than its `properties`.
+pub(crate) const OPENING: [&str; 9] = [
+    "dependentSchemas",
+    "if",
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "$ref",
+    "allOf",
+    "anyOf",
+    "oneOf",
+];
+
 /// Work of a tool.
 #[derive(Debug)]
 pub(crate) enum Action {
@@ -82,10 +95,19 @@ impl DeclaredTool {
         arguments
     }
 
+    /// Returns the schema of the arguments, which takes no others unless it says so.
+    pub(crate) fn closed_input(&self) -> Map<String, Value> {
+        let mut input = self.input.clone();
+        if !OPENING.iter().any(|keyword| input.contains_key(*keyword)) {
+            input.insert("additionalProperties".to_owned(), false.into());
+        }
+        input
+    }
+
     /// Returns the references to secrets.
     pub(crate) fn secrets(&self) -> Vec<&SecretSource> {
         match &self.action {
-            Action::Run(run) => run.env.iter().filter_map(|(_, value)| value.secret()).collect(),
+            Action::Run(run) => run.secrets(),
             Action::Http(http) => http.secrets(),
             Action::Flow(_) => Vec::new(),
         }
@@ -107,6 +129,16 @@ pub(crate) struct CommandAction {
     pub(crate) sandbox: Option<SandboxRules>,
     /// Exit codes that are no failure.
     pub(crate) success: Vec<i32>,
+}
+
+impl CommandAction {
+    fn secrets(&self) -> Vec<&SecretSource> {
+        let mut secrets: Vec<_> = self.env.iter().filter_map(|(_, value)| value.secret()).collect();
+        if let Some(stdin) = &self.stdin {
+            stdin.each_secret(&mut |source| secrets.push(source));
+        }
+        secrets
+    }
 }
 
 /// One item of the argument list.
@@ -149,7 +181,7 @@ pub(crate) struct HttpAction {
     /// Segments of the path.
     pub(crate) path: Vec<Template>,
     /// Query of the URL, and of the member `query`.
-    pub(crate) query: Vec<(Template, QueryValue)>,
+    pub(crate) query: Vec<Parameter>,
     pub(crate) headers: Vec<(hyper::header::HeaderName, HeaderTemplate)>,
     pub(crate) body: Option<BodyTemplate>,
     pub(crate) timeout: Duration,
@@ -158,14 +190,43 @@ pub(crate) struct HttpAction {
     pub(crate) auth: Option<HttpAuth>,
     /// Repetitions after failures, of requests that may be repeated.
     pub(crate) retries: u32,
+    /// Form of lists in the query and in a form.
+    pub(crate) lists: ListStyle,
+}
+
+/// Form of lists whose items are single values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListStyle {
+    /// `a=1&a=2`.
+    #[default]
+    Repeated,
+    /// `a[0]=1&a[1]=2`.
+    Indexed,
+}
+
+/// Parameter of a query or a form.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: Template,
+    pub(crate) value: ParameterValue,
 }
 
 #[derive(Debug)]
-pub(crate) enum QueryValue {
+pub(crate) enum ParameterValue {
+    /// A value; the members of an object are in brackets.
     Value(ValueTemplate),
     /// A list in one parameter, separated by commas.
     Joined(ValueTemplate),
-    Secret(SecretSource),
+    /// An object whose members are parameters of their own.
+    Spread(ValueTemplate),
+}
+
+impl ParameterValue {
+    fn template(&self) -> &ValueTemplate {
+        match self {
+            Self::Value(value) | Self::Joined(value) | Self::Spread(value) => value,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -176,16 +237,30 @@ pub(crate) enum HeaderTemplate {
 
 /// Body of a request.
 #[derive(Debug)]
-pub(crate) struct BodyTemplate {
-    pub(crate) value: ValueTemplate,
-    pub(crate) encoding: BodyEncoding,
+pub(crate) enum BodyTemplate {
+    Json(ValueTemplate),
+    Form(Vec<Parameter>),
+    /// A form that is the value of a variable.
+    FormValue(ValueTemplate),
+    Text(ValueTemplate),
+    /// XML or HTML, in which values are escaped.
+    Markup(ValueTemplate),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyEncoding {
-    Json,
-    Form,
-    Text,
+impl BodyTemplate {
+    fn each_secret<'a>(&'a self, visit: &mut impl FnMut(&'a SecretSource)) {
+        match self {
+            Self::Json(value)
+            | Self::FormValue(value)
+            | Self::Text(value)
+            | Self::Markup(value) => {
+                value.each_secret(visit);
+            }
+            Self::Form(parameters) => {
+                parameters.iter().for_each(|one| one.value.template().each_secret(visit));
+            }
+        }
+    }
 }
 
 /// Credentials of a request, by reference.
@@ -231,10 +306,11 @@ impl CredentialText {
 impl HttpAction {
     fn secrets(&self) -> Vec<&SecretSource> {
         let mut secrets = Vec::new();
-        for (_, value) in &self.query {
-            if let QueryValue::Secret(source) = value {
-                secrets.push(source);
-            }
+        for parameter in &self.query {
+            parameter.value.template().each_secret(&mut |source| secrets.push(source));
+        }
+        if let Some(body) = &self.body {
+            body.each_secret(&mut |source| secrets.push(source));
         }
         for (_, value) in &self.headers {
             if let HeaderTemplate::Secret { source, .. } = value {

@@ -6,6 +6,7 @@
 
 mod operation;
 mod schema;
+mod security;
 mod yaml;
 
 use serde_json::{Map, Value, json};
@@ -36,6 +37,8 @@ pub struct Imported {
     pub left_out: Vec<String>,
     /// Environment variables that hold the secrets.
     pub secrets: Vec<String>,
+    /// Private addresses that the tools may connect to.
+    pub private: Vec<String>,
 }
 
 /// A description that cannot be imported.
@@ -67,6 +70,7 @@ pub fn import(spec: &Value, options: &ImportOptions) -> Result<Imported, Invalid
         names: Map::new(),
         left_out: Vec::new(),
         secrets: Vec::new(),
+        private: Vec::new(),
         responses: 0,
     };
     let mut tools = Vec::new();
@@ -105,10 +109,11 @@ pub fn import(spec: &Value, options: &ImportOptions) -> Result<Imported, Invalid
             import.responses
         ));
     }
-    let (count, left_out, mut secrets) = (tools.len(), import.left_out, import.secrets);
+    let Import { left_out, mut secrets, private, .. } = import;
     secrets.sort();
     secrets.dedup();
-    Ok(Imported { file: json!({"tools": tools}), tools: count, left_out, secrets })
+    let count = tools.len();
+    Ok(Imported { file: json!({"tools": tools}), tools: count, left_out, secrets, private })
 }
 
 /// State of an import.
@@ -119,6 +124,7 @@ struct Import<'a> {
     names: Map<String, Value>,
     left_out: Vec<String>,
     secrets: Vec<String>,
+    private: Vec<String>,
     /// Tools whose responses have schemas.
     responses: usize,
 }

@@ -133,14 +133,19 @@ fn parse(tool: &DeclaredTool, bytes: &[u8]) -> Result<ToolOutput, Failure> {
         let problem = json_problem(&error);
         Failure::new("NOT_JSON", format!("the output is not JSON: {problem}\n{shown}"))
     })?;
-    let value = match tool.output.pick.as_deref() {
-        None => whole,
-        Some(pointer) => whole.pointer(pointer).cloned().ok_or_else(|| {
-            Failure::new("NOT_FOUND", format!("the output has nothing at {pointer}"))
-        })?,
-    };
+    let value = pick(tool, whole)?;
     check(tool, &value)?;
     Ok(ToolOutput::structured(value))
+}
+
+/// Returns the part of a value that the tool returns.
+pub(crate) fn pick(tool: &DeclaredTool, whole: Value) -> Result<Value, Failure> {
+    match tool.output.pick.as_deref() {
+        None => Ok(whole),
+        Some(pointer) => whole.pointer(pointer).cloned().ok_or_else(|| {
+            Failure::new("NOT_FOUND", format!("the output has nothing at {pointer}"))
+        }),
+    }
 }
 
 /// Checks a value against the schema of the output.
@@ -153,7 +158,12 @@ pub(crate) fn check(tool: &DeclaredTool, value: &Value) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(CheckError::Unreadable(error)) => Err(unusable(error.to_string())),
         Err(CheckError::Violations(violations)) => {
-            let sentences: Vec<_> = violations.iter().map(|one| one.sentence.as_str()).collect();
+            // The sentences are about arguments.
+            let sentences = violations.iter().map(|one| match one.pointer.is_empty() {
+                true => one.sentence.replacen(mcp_flow_schema::WHOLE, "the output", 1),
+                false => one.sentence.clone(),
+            });
+            let sentences: Vec<_> = sentences.collect();
             let message = format!("the output violates its schema: {}", sentences.join("; "));
             Err(unusable(message))
         }

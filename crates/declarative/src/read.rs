@@ -4,8 +4,11 @@
 
 mod flow;
 mod http;
+mod interpreter;
 mod run;
 mod scalar;
+
+pub(crate) use http::is_private;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -267,7 +270,27 @@ impl Reader<'_> {
 
     /// Reads a value with variables in its texts.
     fn value(&self, value: &Value, path: ValuePath<'_>, problems: &Problems) -> ValueTemplate {
-        let template = ValueTemplate::parse(value, &mut |pointer, message| {
+        self.value_below(None, value, path, problems)
+    }
+
+    /// Reads a value with variables and references to secrets.
+    fn value_with_secrets(
+        &self,
+        value: &Value,
+        path: ValuePath<'_>,
+        problems: &Problems,
+    ) -> ValueTemplate {
+        self.value_below(Some(self.folder), value, path, problems)
+    }
+
+    fn value_below(
+        &self,
+        folder: Option<&Path>,
+        value: &Value,
+        path: ValuePath<'_>,
+        problems: &Problems,
+    ) -> ValueTemplate {
+        let template = ValueTemplate::parse(value, folder, &mut |pointer, message| {
             at_pointer(path, pointer, &mut |path| problems.error(path, message.clone()));
         });
         self.check_value(&template, path, problems);
@@ -276,7 +299,7 @@ impl Reader<'_> {
 
     fn check_value(&self, template: &ValueTemplate, path: ValuePath<'_>, problems: &Problems) {
         match template {
-            ValueTemplate::Literal(_) => {}
+            ValueTemplate::Literal(_) | ValueTemplate::Secret(_) => {}
             ValueTemplate::Variable(name) => self.known.check(name, path, problems),
             ValueTemplate::Text(text) => self.known.check_template(text, path, problems),
             ValueTemplate::List(items) => {
@@ -356,11 +379,17 @@ fn read_output(fields: &Fields<'_>) -> OutputRules {
         return OutputRules::default();
     };
     if fields.get("flow").is_some() {
-        for (name, _) in output.members().filter(|(name, _)| *name != "schema") {
-            output.note(name, format!("the output of a flow is its `return`; remove `{name}`"));
+        for name in ["limit", "name", "mimeType"] {
+            if output.get(name).is_some() {
+                output.note(name, format!("the output of a flow is its `return`; remove `{name}`"));
+            }
         }
     }
     let form = scalar::one_of(&output, "as", &FORMS);
+    let is_stream = matches!(form, Some(OutputForm::Lines | OutputForm::File));
+    if is_stream && fields.get("flow").is_some() {
+        output.note("as", "the output of a flow is its `return`: `as` is json or text");
+    }
     let pick = output.get("pick").and_then(|pick| match pick.as_str() {
         Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => Some(pointer.into()),
         _ => {

@@ -1,5 +1,8 @@
-//! Sandbox of programs: file access by Landlock, no network by a network namespace, resource limits,
-//! and a process namespace, with which everything ends that a program has started.
+//! Sandbox of programs: file access by Landlock, no capabilities, no network by a network namespace,
+//! resource limits, and a process namespace, with which everything ends that a program has started.
+//!
+//! Landlock covers neither the permissions of files, nor sockets in files: a program can still change
+//! the mode of what its user owns, and connect to sockets that its user may open.
 //!
 //! The server starts itself as a launcher ([`COMMAND`]), which restricts itself and then becomes the
 //! program. A restriction that the kernel does not have is an error: nothing runs without it.
@@ -12,14 +15,14 @@ use std::sync::OnceLock;
 
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, path_beneath_rules,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, pidfd_open, setpriority_process, setrlimit,
 };
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
 use serde::{Deserialize, Serialize};
 
 /// Degree of isolation.
@@ -151,7 +154,8 @@ fn enter_namespaces(
     rules: &SandboxRules,
     arguments: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode, String> {
-    let mut flags = UnshareFlags::NEWPID;
+    // Beside processes: the name of the host, and memory that programs share.
+    let mut flags = UnshareFlags::NEWPID | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
     if !rules.network {
         flags |= UnshareFlags::NEWNET;
     }
@@ -245,7 +249,16 @@ fn restrict(rules: &SandboxRules, program: Option<&Path>) -> Result<(), String> 
     if !rules.network {
         leave_network().map_err(|error| format!("network namespace: {error}"))?;
     }
-    restrict_files(rules, program)
+    restrict_files(rules, program)?;
+    drop_capabilities().map_err(|error| format!("capabilities: {error}"))
+}
+
+/// Gives up what root, or the owner of a user namespace, may do beyond the owner of files: Landlock
+/// does not cover it. Landlock has also set that no program gives any back.
+fn drop_capabilities() -> std::io::Result<()> {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(set_capabilities(None, sets)?)
 }
 
 fn limit_resources(rules: &SandboxRules) -> std::io::Result<()> {
@@ -308,9 +321,13 @@ fn restrict_files(rules: &SandboxRules, program: Option<&Path>) -> Result<(), St
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(describe)?;
     match status.ruleset {
-        RulesetStatus::FullyEnforced => Ok(()),
-        _ => Err("Landlock: the kernel enforces it only in part".to_owned()),
+        RulesetStatus::FullyEnforced => {}
+        _ => return Err("Landlock: the kernel enforces it only in part".to_owned()),
     }
+    // Signals to the server and others of its user, since Linux 6.12.
+    let signals = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+    let scoped = signals.scope(Scope::Signal).and_then(Ruleset::create);
+    scoped.and_then(landlock::RulesetCreated::restrict_self).map(|_| ()).map_err(describe)
 }
 
 /// Version of Landlock that is needed: since Linux 6.2, it also bounds truncation.

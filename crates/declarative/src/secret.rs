@@ -8,8 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncRead, ReadBuf};
+use url::form_urlencoded::byte_serialize;
 
 /// Reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -105,20 +106,11 @@ impl Masker {
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut spellings: Vec<Vec<u8>> = Vec::new();
         for Secret(secret) in secrets {
-            let json = serde_json::to_string(secret).unwrap_or_default();
-            let encoded = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
-            for spelling in [
-                secret.clone(),
-                json.trim_matches('"').to_owned(),
-                encoded,
-                STANDARD.encode(secret),
-            ] {
-                if !spelling.is_empty() && !spellings.contains(&spelling.as_bytes().to_vec()) {
-                    spellings.push(spelling.into_bytes());
-                }
-            }
+            spellings.extend(spellings_of(secret).into_iter().map(String::into_bytes));
         }
-        spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
+        spellings.retain(|spelling| !spelling.is_empty());
+        spellings.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        spellings.dedup();
         Self { spellings }
     }
 
@@ -138,6 +130,48 @@ impl Masker {
         // encoded spellings are ASCII.
         String::from_utf8_lossy(&masked).into_owned()
     }
+}
+
+/// Returns a secret as it is and as JSON, URLs, forms and base64 have it.
+fn spellings_of(secret: &str) -> Vec<String> {
+    let json = serde_json::to_string(secret).unwrap_or_default();
+    let json = json.trim_matches('"').to_owned();
+    // Some encoders escape slashes as well.
+    let mut spellings = vec![secret.to_owned(), json.replace('/', "\\/"), json];
+    for encoded in [
+        utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+        utf8_percent_encode(secret, COMPONENT).to_string(),
+        byte_serialize(secret.as_bytes()).collect(),
+    ] {
+        spellings.extend([lowercase_escapes(&encoded), encoded]);
+    }
+    let base64 = STANDARD.encode(secret);
+    let mut base64 = vec![base64.trim_end_matches('=').to_owned(), base64];
+    base64.extend((0..3).filter_map(|before| base64_core(secret, before)));
+    for encoded in base64 {
+        spellings.extend([encoded.replace('+', "-").replace('/', "_"), encoded]);
+    }
+    spellings
+}
+
+/// Writes the digits of percent escapes in lowercase.
+fn lowercase_escapes(encoded: &str) -> String {
+    let mut digits = 0;
+    let lower = encoded.chars().map(|character| {
+        digits = if character == '%' { 3_usize } else { digits.saturating_sub(1) };
+        if digits > 0 { character.to_ascii_lowercase() } else { character }
+    });
+    lower.collect()
+}
+
+/// Returns the base64 characters of a secret that depend on nothing else, behind so many other bytes
+/// of a group of three; `None` if there are so few that other texts have them as well.
+fn base64_core(secret: &str, before: usize) -> Option<String> {
+    let mut bytes = vec![0; before];
+    bytes.extend_from_slice(secret.as_bytes());
+    let encoded = STANDARD.encode(&bytes);
+    let core = &encoded[(before * 8).div_ceil(6)..bytes.len() * 8 / 6];
+    (core.len() >= MIN_CORE).then(|| core.to_owned())
 }
 
 impl fmt::Debug for Masker {
@@ -268,6 +302,13 @@ impl<R: AsyncRead + Unpin> AsyncRead for MaskedReader<R> {
     }
 }
 
+/// Everything but the unreserved characters of RFC 3986.
+pub(crate) const COMPONENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Characters of a secret within other base64 that are masked at least.
+const MIN_CORE: usize = 8;
+
 /// Bytes masked at once.
 const CHUNK: usize = 64 * 1024;
 
@@ -300,6 +341,40 @@ mod tests {
             bytes.extend(stream.finish());
             assert_eq!(String::from_utf8(bytes).unwrap(), masked, "{text} byte by byte");
         }
+    }
+
+    /// Keys as services make them: what they look like in a URL, a form, JSON, and base64 of other
+    /// bytes around them.
+    #[test]
+    fn keys_are_masked_within_other_encodings() {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+        let key = "AbC-1_2/x+y~z==";
+        let masker = Masker::new(&[Secret(key.to_owned())]);
+        for text in [
+            "AbC-1_2%2Fx%2By%7Ez%3D%3D",
+            "AbC-1_2%2fx%2by%7ez%3d%3d",
+            "AbC-1_2%2Fx%2By~z%3D%3D",
+            "AbC%2D1%5F2%2Fx%2By%7Ez%3D%3D",
+            "AbC-1_2\\/x+y~z==",
+        ] {
+            assert_eq!(masker.text(&format!("?key={text}&a")), "?key=***&a", "{text}");
+        }
+        for before in ["", "u", "u:", "u: "] {
+            for after in ["", "\n", "ab", "abc"] {
+                for alphabet in [STANDARD, URL_SAFE] {
+                    let encoded = alphabet.encode(format!("{before}{key}{after}"));
+                    let masked = masker.text(&encoded);
+                    let shown = masked.replace("***", "");
+                    let around = before.len() + after.len();
+                    assert!(masked.contains("***"), "{before:?} {after:?}: {masked}");
+                    // Whole groups of what is around it, and those shared with it.
+                    assert!(shown.len() <= around * 4 / 3 + 8, "{before:?} {after:?}: {masked}");
+                }
+            }
+        }
+        // Too short to be told from other texts.
+        assert_eq!(Masker::new(&[Secret("s3".to_owned())]).text("Y3M x czN"), "Y3M x czN");
     }
 
     #[test]

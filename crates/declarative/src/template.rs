@@ -4,11 +4,13 @@
 //! parsed again, so an argument cannot contain a template. `\{{` is a literal `{{`.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use mcp_flow_workflow::find;
 use serde_json::{Map, Value};
 
 use crate::flow::{measure, take};
+use crate::secret::{Secret, SecretSource};
 
 /// Variables by name: the arguments of a call, and what a flow has gathered.
 pub(crate) type Variables = Map<String, Value>;
@@ -119,14 +121,21 @@ impl Template {
 
     /// Fills in a text for people; absent variables are empty.
     pub(crate) fn text(&self, variables: &Variables) -> String {
+        self.text_with(variables, |value| shown(value).into_owned())
+    }
+
+    /// Fills in a text, with the text of each value by a function; absent variables are empty.
+    pub(crate) fn text_with(
+        &self,
+        variables: &Variables,
+        text_of: impl Fn(&Value) -> String,
+    ) -> String {
         let mut filled = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(text) => filled.push_str(text),
                 Part::Variable(name) => {
-                    if let Some(value) = lookup(variables, name) {
-                        filled.push_str(&shown(value));
-                    }
+                    filled.extend(lookup(variables, name).map(&text_of));
                 }
             }
         }
@@ -143,16 +152,34 @@ pub(crate) enum ValueTemplate {
     Text(Template),
     List(Vec<ValueTemplate>),
     Object(Vec<(Box<str>, ValueTemplate)>),
+    /// A reference, which must be resolved before the value is filled in.
+    Secret(SecretSource),
 }
 
 impl ValueTemplate {
-    /// Parses all texts of a value; reports errors by their path.
-    pub(crate) fn parse(value: &Value, report: &mut dyn FnMut(&str, String)) -> Self {
-        Self::parse_at(value, &mut String::new(), report)
+    /// Parses all texts of a value; reports errors by their path. Secrets are read below a folder;
+    /// without one they are errors.
+    pub(crate) fn parse(
+        value: &Value,
+        folder: Option<&Path>,
+        report: &mut dyn FnMut(&str, String),
+    ) -> Self {
+        Self::parse_at(value, folder, &mut String::new(), report)
     }
 
-    fn parse_at(value: &Value, pointer: &mut String, report: &mut dyn FnMut(&str, String)) -> Self {
+    fn parse_at(
+        value: &Value,
+        folder: Option<&Path>,
+        pointer: &mut String,
+        report: &mut dyn FnMut(&str, String),
+    ) -> Self {
         let before = pointer.len();
+        if let Some(reference) = secret_reference(value) {
+            return parse_secret(value, reference, folder).unwrap_or_else(|message| {
+                report(pointer, message);
+                Self::Literal(Value::Null)
+            });
+        }
         match value {
             Value::String(text) if text.contains("{{") => match Template::parse(text) {
                 Ok(template) => match (template.literal(), template.only_variable()) {
@@ -168,7 +195,7 @@ impl ValueTemplate {
             Value::Array(items) => {
                 let items = items.iter().enumerate().map(|(index, item)| {
                     pointer.push_str(&format!("/{index}"));
-                    let item = Self::parse_at(item, pointer, report);
+                    let item = Self::parse_at(item, folder, pointer, report);
                     pointer.truncate(before);
                     item
                 });
@@ -178,7 +205,7 @@ impl ValueTemplate {
                 let members = members.iter().map(|(name, member)| {
                     pointer.push('/');
                     pointer.push_str(&mcp_flow_proto::text::escape_pointer(name));
-                    let member = Self::parse_at(member, pointer, report);
+                    let member = Self::parse_at(member, folder, pointer, report);
                     pointer.truncate(before);
                     (name.as_str().into(), member)
                 });
@@ -188,12 +215,47 @@ impl ValueTemplate {
         }
     }
 
+    /// Replaces the references to secrets by their values, which are added to a list.
+    pub(crate) fn resolve(&self, secrets: &mut Vec<Secret>) -> Result<Self, String> {
+        Ok(match self {
+            Self::Secret(source) => {
+                let secret = source.read()?;
+                let value = Self::Literal(secret.expose().into());
+                secrets.push(secret);
+                value
+            }
+            Self::List(items) => {
+                let items = items.iter().map(|item| item.resolve(secrets));
+                Self::List(items.collect::<Result<_, _>>()?)
+            }
+            Self::Object(members) => {
+                let members = members.iter();
+                let members = members.map(|(name, one)| Ok((name.clone(), one.resolve(secrets)?)));
+                Self::Object(members.collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// Visits the references to secrets.
+    pub(crate) fn each_secret<'a>(&'a self, visit: &mut impl FnMut(&'a SecretSource)) {
+        match self {
+            Self::Secret(source) => visit(source),
+            Self::List(items) => items.iter().for_each(|item| item.each_secret(visit)),
+            Self::Object(members) => {
+                members.iter().for_each(|(_, member)| member.each_secret(visit));
+            }
+            Self::Literal(_) | Self::Variable(_) | Self::Text(_) => {}
+        }
+    }
+
     /// Fills in the value; `None` if it is an absent variable. Absent members and items are left
     /// out.
     pub(crate) fn render(&self, variables: &Variables) -> Option<Value> {
         Some(match self {
             Self::Literal(value) => value.clone(),
             Self::Variable(name) => lookup(variables, name)?.clone(),
+            Self::Secret(_) => return None,
             Self::Text(template) => template.text(variables).into(),
             Self::List(items) => {
                 items.iter().filter_map(|item| item.render(variables)).collect::<Vec<_>>().into()
@@ -212,6 +274,7 @@ impl ValueTemplate {
         take(left, size_of::<Value>())?;
         match self {
             Self::Literal(value) => measure(value, left),
+            Self::Secret(_) => Some(()),
             Self::Variable(name) => measure_variable(variables, name, left),
             Self::Text(template) => template.measure(variables, left),
             Self::List(items) => items.iter().try_for_each(|item| item.measure(variables, left)),
@@ -225,7 +288,7 @@ impl ValueTemplate {
     /// Visits the names of all variables.
     pub(crate) fn each_variable<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
         match self {
-            Self::Literal(_) => {}
+            Self::Literal(_) | Self::Secret(_) => {}
             Self::Variable(name) => visit(name),
             Self::Text(template) => template.variables().for_each(visit),
             Self::List(items) => items.iter().for_each(|item| item.each_variable(visit)),
@@ -234,6 +297,30 @@ impl ValueTemplate {
             }
         }
     }
+}
+
+/// Returns the reference of `{secret: "env:NAME"}`. Other objects may have a member `secret` as well.
+fn secret_reference(value: &Value) -> Option<&str> {
+    let reference = value.as_object()?.get("secret")?.as_str()?;
+    let is_reference = ["env:", "file:"].iter().any(|start| reference.starts_with(start));
+    let is_alone = value.as_object()?.keys().all(|name| name == "secret" || name == "prefix");
+    (is_reference && is_alone).then_some(reference)
+}
+
+fn parse_secret(
+    value: &Value,
+    reference: &str,
+    folder: Option<&Path>,
+) -> Result<ValueTemplate, String> {
+    let Some(folder) = folder else {
+        return Err("a secret cannot be here; `env`, `stdin`, and the query, headers, body and \
+                    `auth` of a request can have secrets"
+            .to_owned());
+    };
+    if value.get("prefix").is_some() {
+        return Err("only secrets in headers have a `prefix`".to_owned());
+    }
+    SecretSource::parse(reference, folder).map(ValueTemplate::Secret)
 }
 
 fn measure_variable(variables: &Variables, name: &str, left: &mut usize) -> Option<()> {
@@ -289,7 +376,7 @@ mod tests {
     #[test]
     fn values_keep_their_types() {
         let template = json!({"n": "{{n}}", "t": "n={{n}}", "gone": "{{x}}", "l": ["{{x}}", 1]});
-        let template = ValueTemplate::parse(&template, &mut |_, message| panic!("{message}"));
+        let template = ValueTemplate::parse(&template, None, &mut |_, message| panic!("{message}"));
         let variables = json!({"n": 5});
         let filled = template.render(variables.as_object().unwrap()).unwrap();
         assert_eq!(filled, json!({"n": 5, "t": "n=5", "l": [1]}));

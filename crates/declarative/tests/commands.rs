@@ -107,7 +107,7 @@ tools:
     assert_eq!(result["structuredContent"], json!({"id": 5}));
     assert_eq!(result["content"][0]["text"], "{\"id\":5}");
     for (text, expected) in [
-        (json!("nonsense"), "the output is not JSON: line 1, column 2: expected"),
+        (json!("nonsense"), "the output is not JSON: line 1, column 2: invalid JSON, expected"),
         (json!("[1,\n"), "line 2, column 0: the text ends before the JSON is complete"),
         (json!({"items": []}), "nothing at /items/0"),
         (json!({"items": [{}]}), "id is required"),
@@ -219,6 +219,96 @@ tools:
     assert_eq!(tools.text("slow", json!({})).await, "12345");
     let (stuck, _) = tools.call("stuck", json!({})).await;
     assert!(stuck.to_string().contains("wrote nothing for 1s and was terminated"), "{stuck}");
+}
+
+/// Nothing of a program is left when the runtime of the server ends, with which all its tasks do.
+#[test]
+fn programs_end_with_the_server() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let tools = runtime.block_on(async {
+        Tools::of(
+            r#"
+tools:
+- name: stubborn
+  description: Ignores SIGTERM, and waits for a child
+  input: {properties: {file: {}}}
+  run:
+    program: sh
+    args: [-c, 'trap "" TERM; sleep 1000 & echo $! > "$1.new"; mv "$1.new" "$1"; wait', sh, "{{file}}"]
+    env: {PATH: {inherit: true}}
+"#,
+        )
+    });
+    let file = tools.path().join("pid");
+    let pid = runtime.block_on(async {
+        let call = tools.call("stubborn", json!({"file": file}));
+        let started = crate::support::until("the program starts", async || file.exists());
+        tokio::select! {
+            _ = call => panic!("the program ended by itself"),
+            () = started => lines(&file)[0].clone(),
+        }
+    });
+    drop(runtime);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(crate::support::until("the child ends", async || !is_running(&pid)));
+}
+
+/// Error output is masked before it is cut: what is left of a secret would not be found any more.
+#[tokio::test]
+async fn secrets_are_masked_where_error_output_is_cut() {
+    let key = "prefix-0123456789-suffix";
+    // The last 8 KB begin within the key.
+    let tools = Tools::with(
+        &[
+            (
+                "t.yaml",
+                r#"
+tools:
+- name: fail
+  description: Writes its key and more
+  run:
+    program: sh
+    args: [-c, 'printf "%s" "$KEY" >&2; head -c 8180 /dev/zero | tr "\0" z >&2; exit 1']
+    env: {PATH: {inherit: true}, KEY: {secret: "file:key"}}
+- name: base64
+  description: Shows its key among other text
+  run:
+    program: sh
+    args: [-c, 'echo "$KEY" | base64; printf "me:%s" "$KEY" | base64']
+    env: {PATH: {inherit: true}, KEY: {secret: "file:key"}}
+"#,
+            ),
+            ("key", key),
+        ],
+        mcp_flow_declarative::Trust::System,
+    );
+    let failure = tools.failure("fail", json!({})).await;
+    assert!(failure.contains("***zzz") && !failure.contains("suffix"), "{failure}");
+    let text = tools.text("base64", json!({})).await;
+    assert!(text.lines().all(|line| line.contains("***") && line.len() < 16), "{text}");
+}
+
+/// A secret in the input is a secret, and one where none can be is an error.
+#[tokio::test]
+async fn the_input_of_a_program_can_have_secrets() {
+    let tools = Tools::of(
+        r#"
+tools:
+- name: whole
+  description: d
+  run: {program: wc, args: [-c], stdin: {secret: "env:CARGO_PKG_NAME"}}
+- name: member
+  description: d
+  run: {program: cat, stdin: {a: {secret: "env:CARGO_PKG_NAME"}, b: {secret: other}}}
+- name: missing
+  description: d
+  run: {program: cat, stdin: {a: {secret: "env:NO_SUCH_KEY_8"}}}
+"#,
+    );
+    assert_eq!(tools.text("whole", json!({})).await, "mcp-flow-declarative".len().to_string());
+    let text = tools.text("member", json!({})).await;
+    assert_eq!(text, r#"{"a":"***","b":{"secret":"other"}}"#);
+    assert_eq!(tools.listed().await, ["member", "whole"]);
 }
 
 /// A call that is cancelled ends its program.

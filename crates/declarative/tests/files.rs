@@ -90,6 +90,37 @@ fn every_problem_has_a_position_and_a_suggestion() {
             4,
             "only a person approves",
         ),
+        (
+            "tools:\n- name: x\n  input: {properties: {a: {}}}\n  flow:\n  - if: '{{a}}'\n    then: [{return: 1}]",
+            5,
+            "write {var: a}",
+        ),
+        ("tools:\n- name: x\n  flow:\n  - approve: Sure?", 4, "write {message: \"Sure?\"}"),
+        ("tools:\n- name: x\n  <<: {run: {program: a}}", 3, "write the members out"),
+        (
+            "tools:\n- name: x\n  flow:\n  - call: {tool: y, arguments: {a: {secret: 'env:A'}}}",
+            4,
+            "a secret cannot be here",
+        ),
+        ("tools:\n- name: x\n  flow:\n  - set: {a: [{secret: 'file:a'}]}", 4, "a secret cannot be"),
+        (
+            "tools:\n- {name: x, run: {program: a, stdin: {secret: 'env:A', prefix: b}}}",
+            2,
+            "only secrets in headers",
+        ),
+        (
+            "tools:\n- {name: x, input: {properties: {n: {}}}, http: {url: 'https://a/', method: POST, body: '{\"n\": {{n}}}'}}",
+            2,
+            "write the body as an object",
+        ),
+        (
+            "tools:\n- {name: x, http: {url: 'https://a/', headers: {Content-Type: application/x-www-form-urlencoded}, body: [1]}}",
+            2,
+            "a=1&b={{b}}",
+        ),
+        ("tools:\n- {name: x, http: {url: 'https://a/', lists: index}}", 2, "indexed"),
+        ("tools:\n- {name: x, flow: [{return: 1}], output: {as: lines}}", 2, "json or text"),
+        ("tools:\n- {name: x, flow: [{return: 1}], output: {limit: 1K}}", 2, "remove `limit`"),
         ("tools: [", 2, "YAML"),
         ("a: &a [x, x]\ntools: *a\nb: *c\n", 3, ""),
     ] {
@@ -98,6 +129,80 @@ fn every_problem_has_a_position_and_a_suggestion() {
         let found = reading.problems.iter().find(|problem| problem.message.contains(expected));
         let found = found.unwrap_or_else(|| panic!("{text}: {:?}", reading.problems));
         assert_eq!(found.position.line, line, "{text}: {found}");
+    }
+}
+
+/// No argument becomes code, however the program and its options are written.
+#[test]
+fn variables_cannot_be_in_code() {
+    let tool = |program: &str, args: &serde_json::Value, stdin: &str| {
+        let run = json!({"program": program, "args": args, "stdin": stdin});
+        let input = json!({"properties": {"a": {}, "l": {}}});
+        let file =
+            json!({"tools": [{"name": "x", "description": "d", "input": input, "run": run}]});
+        let reading = ToolReading::of(&file.to_string(), Format::Json, ".".as_ref());
+        let problems: Vec<_> = reading.problems.into_iter().map(|one| one.message).collect();
+        problems.join("; ")
+    };
+    let when = json!({"if": {"var": "l"}, "then": ["-c", "{{a}}"]});
+    for (program, args) in [
+        ("sh", json!(["-c", "{{a}}"])),
+        ("/bin/bash", json!(["-ec", "x {{a}}"])),
+        ("bash", json!([["-c", "{{a}}"]])),
+        ("bash", json!(["-o", "pipefail", "-c", "{{a}}"])),
+        ("bash", json!(["-c", "-x", "--", "{{a}}"])),
+        ("sh", json!([when])),
+        ("sh", json!(["-c", {"each": "l"}])),
+        ("sh", json!(["{{l}}", "-c", "{{a}}"])),
+        ("fish", json!(["--command={{a}}"])),
+        ("python3", json!(["-c{{a}}"])),
+        ("python3.11", json!(["-W", "ignore", "-c", "{{a}}"])),
+        ("node", json!(["--eval", "{{a}}"])),
+        ("node", json!(["--print={{a}}"])),
+        ("node", json!(["-p", "{{a}}"])),
+        ("perl", json!(["-ne", "{{a}}"])),
+        ("perl", json!(["-E", "{{a}}"])),
+        ("perl", json!(["-e", "1", "-e", "{{a}}"])),
+        ("ruby", json!(["-e", "{{a}}"])),
+        ("php", json!(["-r", "{{a}}"])),
+        ("pwsh", json!(["-NoProfile", "-Command", "{{a}}"])),
+        ("awk", json!(["-F", ",", "{print {{a}}}"])),
+        ("awk", json!(["{{a}}", "file"])),
+        ("sed", json!(["s/x/{{a}}/"])),
+        ("sed", json!(["-n", "-e", "{{a}}"])),
+        ("env", json!(["A=1", "sh", "-c", "{{a}}"])),
+        ("env", json!(["-S", "{{a}}"])),
+        ("env", json!(["{{a}}"])),
+        ("sudo", json!(["-u", "me", "timeout", "5", "bash", "-c", "{{a}}"])),
+        ("timeout", json!(["5", "{{a}}"])),
+        ("nice", json!(["python3", "-c", "{{a}}"])),
+        ("xargs", json!(["sh", "-c", "{{a}}"])),
+        ("find", json!([".", "-exec", "sh", "-c", "{{a}}", ";"])),
+        ("busybox", json!(["sh", "-c", "{{a}}"])),
+    ] {
+        assert!(tool(program, &args, "").contains("cannot have variables"), "{program} {args}");
+    }
+    for (program, args) in [("sh", json!([])), ("bash", json!(["-s"])), ("python3", json!(["-"]))] {
+        assert!(tool(program, &args, "{{a}}").contains("cannot have"), "{program} {args} < a");
+    }
+    for (program, args, stdin) in [
+        ("sh", json!(["-c", "echo \"$1\"", "sh", "{{a}}"]), "{{a}}"),
+        ("bash", json!(["./script.sh", "-c", "{{a}}"]), "{{a}}"),
+        ("python3", json!(["-m", "json.tool", "{{a}}"]), "{{a}}"),
+        ("python3", json!(["tool.py", "{{a}}"]), ""),
+        ("node", json!(["tool.js", "--eval", "{{a}}"]), ""),
+        ("perl", json!(["-pe", "s/x/y/", "--", "{{a}}"]), ""),
+        ("php", json!(["-dmemory_limit={{a}}", "x.php"]), ""),
+        ("awk", json!(["-v", "x={{a}}", "{print x}", "{{a}}"]), ""),
+        ("awk", json!(["-f", "prog.awk", "{{a}}"]), ""),
+        ("sed", json!(["-n", "1p", "--", "{{a}}"]), ""),
+        ("sed", json!(["-e", "1p", "{{a}}"]), ""),
+        ("env", json!(["A={{a}}", "ls", "{{a}}"]), ""),
+        ("timeout", json!(["{{a}}", "ls"]), ""),
+        ("sudo", json!(["-u", "{{a}}", "ls"]), ""),
+        ("grep", json!(["-c", "{{a}}"]), ""),
+    ] {
+        assert_eq!(tool(program, &args, stdin), "", "{program} {args}");
     }
 }
 
@@ -179,6 +284,18 @@ async fn changes_take_effect_and_broken_files_keep_their_last_version() {
     assert_eq!(tools.text("c", json!({})).await, "");
 }
 
+/// Tools take the arguments that they declare, as flows do, unless their schema says otherwise.
+#[tokio::test]
+async fn unknown_arguments_are_rejected() {
+    let tools = Tools::of(
+        "tools: [{name: closed, description: d, input: {properties: {text: {}}}, run: {program: echo}}, {name: open, \
+         description: d, input: {additionalProperties: true}, run: {program: echo}}]",
+    );
+    let failure = tools.failure("closed", json!({"txt": 1})).await;
+    assert!(failure.contains("did you mean text"), "{failure}");
+    assert_eq!(tools.text("open", json!({"txt": 1})).await, "");
+}
+
 #[test]
 fn missing_secrets_and_cycles_are_named() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -192,6 +309,10 @@ fn missing_secrets_and_cycles_are_named() {
             "s.yaml",
             "tools: [{name: s, description: d, run: {program: env, env: {A: {secret: 'env:NO_SUCH_KEY'}}}}]",
         ),
+        write(
+            "p.yaml",
+            "tools: [{name: p, description: d, run: {program: env, sandbox: {read: [/no/such/path]}}}]",
+        ),
         write("x.yaml", "tools: [{name: x, description: d, flow: [{call: {tool: y}}]}]"),
         write(
             "y.yaml",
@@ -201,8 +322,10 @@ fn missing_secrets_and_cycles_are_named() {
     let checked = check_tool_files(&paths, None);
     assert!(checked[0].1[0].message.contains("env:NO_SUCH_KEY"), "{checked:?}");
     assert!(!checked[0].1[0].is_error());
-    assert!(checked[1].1[0].message.contains("x -> y -> x"), "{checked:?}");
-    assert!(checked[1].1[0].is_error() && checked[2].1[0].is_error());
+    let problem = &checked[1].1[0];
+    assert!(problem.message.contains("/no/such/path, which the sandbox lists"), "{checked:?}");
+    assert!(checked[2].1[0].message.contains("x -> y -> x"), "{checked:?}");
+    assert!(checked[2].1[0].is_error() && checked[3].1[0].is_error());
 }
 
 /// The server refuses the second tool of a name, and so does the check.

@@ -119,7 +119,9 @@ async fn approvals_are_given_by_a_person_only() {
     assert_eq!(*log, "deploying shop 1.2.3 to production");
     let mut session = Session::start(&tools, "deploy", given).await;
     session.answer(json!(false)).await;
-    assert_eq!(session.next["complete"]["result"]["success"], false, "{}", session.next);
+    let result = &session.next["complete"]["result"];
+    assert_eq!(result["success"], false, "{result}");
+    assert_eq!(result["error"]["message"], "Not approved: Deploy shop 1.2.3 to production?");
     // Without production nobody needs to approve.
     let given = json!({"service": "shop", "version": "1.2.3", "environment": "staging"});
     let (result, _) = tools.call("deploy", given).await;
@@ -180,6 +182,67 @@ tools:
     );
     assert!(tools.failure("fails", json!({})).await.contains("broken"));
     assert!(tools.failure("wrong", json!({})).await.contains("nowhere"));
+}
+
+/// The result of a flow conforms to what is listed for it, and is structured if it has a schema.
+#[tokio::test]
+async fn results_of_flows_conform_to_their_schemas() {
+    let value = |schema: Value| json!({"type": "object", "properties": {"value": schema}, "required": ["value"]});
+    for (output, returned, structured, text, listed) in [
+        (
+            json!({"schema": {"type": "array"}}),
+            json!([1, 2]),
+            json!({"value": [1, 2]}),
+            "{\"value\":[1,2]}",
+            value(json!({"type": "array"})),
+        ),
+        (
+            json!({"schema": {"type": "string"}}),
+            json!("x"),
+            json!({"value": "x"}),
+            "{\"value\":\"x\"}",
+            value(json!({"type": "string"})),
+        ),
+        (
+            json!({"as": "json", "pick": "/a/0", "schema": {"type": "object", "required": ["b"]}}),
+            json!({"a": [{"b": 1}]}),
+            json!({"b": 1}),
+            "{\"b\":1}",
+            json!({"type": "object", "required": ["b"]}),
+        ),
+        (
+            json!({"as": "json", "pick": "/a"}),
+            json!({"a": 7}),
+            json!({"value": 7}),
+            "{\"value\":7}",
+            Value::Null,
+        ),
+        (json!({"as": "text"}), json!({"a": 7}), Value::Null, "{\"a\":7}", Value::Null),
+        (
+            json!({"schema": {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}}),
+            json!(3),
+            json!({"value": 3}),
+            "{\"value\":3}",
+            json!({"type": "object", "$defs": {"n": {"type": "integer"}}, "anyOf": [
+                {"$ref": "#/$defs/n"}, {"properties": {"value": {"$ref": "#/$defs/n"}}, "required": ["value"]}]}),
+        ),
+    ] {
+        let tool = json!({"name": "f", "description": "d", "flow": [{"return": returned}], "output": output});
+        let tools = Tools::of(&json!({"tools": [tool]}).to_string());
+        let (result, _) = tools.call("f", json!({})).await;
+        assert_eq!(result["isError"], false, "{output}: {result}");
+        assert_eq!(result["structuredContent"], structured, "{output}: {result}");
+        assert_eq!(result["content"][0]["text"], text, "{output}: {result}");
+        let (list, _) = tools.request("tools/list", json!({})).await;
+        assert_eq!(list["tools"][0]["outputSchema"], listed, "{output}: {list}");
+    }
+    let tools = Tools::of(
+        "tools: [{name: f, description: d, flow: [{return: 5}], output: {schema: {type: string}}}, {name: g, description: d, \
+         flow: [{return: {a: 1}}], output: {pick: /b}}]",
+    );
+    let failure = tools.failure("f", json!({})).await;
+    assert!(failure.contains("the output must be a text, not 5"), "{failure}");
+    assert!(tools.failure("g", json!({})).await.contains("the output has nothing at /b"));
 }
 
 #[tokio::test]

@@ -270,14 +270,24 @@ tools:
   description: d
   input: {{properties: {{v: {{type: string}}}}}}
   http: {{url: "http://{address}/h", headers: {{X-V: "<{{{{v}}}}>"}}, allow_private: [127.0.0.1]}}
+- name: list
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http:
+    url: "http://{address}/l"
+    query: {{joined: {{join: [a, "{{{{v}}}}"]}}, spread: {{spread: {{"s": "{{{{v}}}}"}}}}, fixed: end}}
+    allow_private: [127.0.0.1]
 "#
     ));
     for value in corpus().iter().filter(|value| value.len() < 5_000) {
-        for name in ["path", "rest", "header"] {
+        for name in ["path", "rest", "header", "list"] {
             let (result, _) = tools.call(name, json!({"v": value})).await;
             let received = server.take();
             let Some(request) = received.first() else {
                 assert_eq!(result["isError"], true, "{name} {value:?}: {result}");
+                let can_be_refused =
+                    matches!(name, "path" | "header") || (name == "list" && value.contains(','));
+                assert!(can_be_refused, "{name} {value:?}: {result}");
                 continue;
             };
             assert_eq!(received.len(), 1, "{value:?}");
@@ -297,22 +307,115 @@ tools:
                     assert!(!request.target.contains(['?', '#']), "{value:?}");
                 }
                 "rest" => {
-                    let url = url::Url::parse(&format!("http://x{}", request.target)).unwrap();
-                    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-                    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
                     assert_eq!(
-                        pairs,
+                        pairs_of(request.target.split_once('?').unwrap().1),
                         [pair("u", value), pair("v", value), pair("fixed", "end")],
                         "{value:?}"
                     );
                     let body: Value = serde_json::from_str(&request.body).unwrap();
                     assert_eq!(body, json!({"v": value, "text": format!("<{value}>")}));
                 }
+                "list" => {
+                    let query = request.target.split_once('?').unwrap().1;
+                    let joined = query.split('&').next().unwrap().strip_prefix("joined=").unwrap();
+                    let items: Vec<_> = joined.split(',').map(decode_form).collect();
+                    assert_eq!(items, ["a", value], "{query}");
+                    let rest = query.split_once('&').unwrap().1;
+                    assert_eq!(pairs_of(rest), [pair("s", value), pair("fixed", "end")], "{query}");
+                }
                 _ => assert_eq!(
                     request.header("x-v"),
                     Some(format!("<{value}>").trim()),
                     "{value:?}"
                 ),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn bodies_have_every_value_in_its_place() {
+    let server = MockServer::start(None, |_| Reply::json("{}")).await;
+    let address = server.address;
+    let tools = Tools::of(&format!(
+        r#"
+tools:
+- name: form
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http:
+    method: POST
+    url: "http://{address}/f"
+    headers: {{Content-Type: application/x-www-form-urlencoded}}
+    body: {{v: "{{{{v}}}}", list: ["{{{{v}}}}", x], fixed: end}}
+    allow_private: [127.0.0.1]
+- name: pairs
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http:
+    method: POST
+    url: "http://{address}/f"
+    headers: {{Content-Type: application/x-www-form-urlencoded}}
+    body: "v={{{{v}}}}&list=<{{{{v}}}}>&fixed=end"
+    allow_private: [127.0.0.1]
+- name: json
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http:
+    method: POST
+    url: "http://{address}/j"
+    body: '{{"v": "{{{{v}}}}", "text": "<{{{{v}}}}>"}}'
+    allow_private: [127.0.0.1]
+- name: text
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http: {{method: POST, url: "http://{address}/t", body: "<{{{{v}}}}>", allow_private: [127.0.0.1]}}
+- name: markup
+  description: d
+  input: {{properties: {{v: {{type: string}}}}}}
+  http:
+    method: POST
+    url: "http://{address}/m"
+    headers: {{Content-Type: text/xml}}
+    body: '<a b="{{{{v}}}}">{{{{v}}}}</a>'
+    allow_private: [127.0.0.1]
+"#
+    ));
+    for value in corpus().iter().filter(|value| value.len() < 5_000) {
+        for name in ["form", "pairs", "json", "text", "markup"] {
+            let (result, _) = tools.call(name, json!({"v": value})).await;
+            let received = server.take();
+            let [request] = received.as_slice() else { panic!("{name} {value:?}: {result}") };
+            match name {
+                "form" => assert_eq!(
+                    pairs_of(&request.body),
+                    [
+                        pair("v", value),
+                        pair("list", value),
+                        pair("list", "x"),
+                        pair("fixed", "end")
+                    ],
+                    "{value:?}"
+                ),
+                "pairs" => assert_eq!(
+                    pairs_of(&request.body),
+                    [pair("v", value), pair("list", &format!("<{value}>")), pair("fixed", "end")],
+                    "{value:?}"
+                ),
+                "json" => {
+                    let body: Value = serde_json::from_str(&request.body).unwrap();
+                    assert_eq!(body, json!({"v": value, "text": format!("<{value}>")}));
+                }
+                "text" => assert_eq!(request.body, format!("<{value}>")),
+                _ => {
+                    let inner = request.body.strip_prefix("<a b=\"").unwrap();
+                    let (one, rest) = inner.split_once("\">").unwrap();
+                    let other = rest.strip_suffix("</a>").unwrap();
+                    for text in [one, other] {
+                        assert!(!text.contains(['<', '>', '"', '\'']), "{value:?}: {text}");
+                        assert_eq!(unescape(text), *value);
+                    }
+                }
             }
         }
     }
@@ -351,6 +454,24 @@ fn files_with_hostile_texts_are_read_without_effect() {
             mcp_flow_declarative::ToolReading::of(&file.to_string(), Format::Json, ".".as_ref());
         let _ = mcp_flow_declarative::ToolReading::of(&value, Format::Yaml, ".".as_ref());
     }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// Parameters of a query or a form.
+fn pairs_of(text: &str) -> Vec<(String, String)> {
+    url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+}
+
+fn decode_form(text: &str) -> String {
+    decode(&text.replace('+', " "))
+}
+
+fn unescape(text: &str) -> String {
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    text.replace("&apos;", "'").replace("&amp;", "&")
 }
 
 fn decode(text: &str) -> String {

@@ -73,7 +73,7 @@ fn operations_become_tools() {
             get["http"]["query"],
             json!({"fields": {"join": "{{fields}}"}, "filter[kind]": "{{filter_kind}}"})
         );
-        assert_eq!(get["http"]["auth"], json!({"bearer": {"secret": "env:T__TOKEN"}}));
+        assert_eq!(get["http"]["auth"], json!({"bearer": {"secret": "env:T_TOKEN"}}));
         assert_eq!(get["annotations"]["readOnly"], true);
         let put = &tools[1]["input"];
         assert_eq!(put["properties"]["body"], json!({"$ref": "#/$defs/Tree"}));
@@ -93,7 +93,7 @@ fn operations_become_tools() {
         ] {
             assert!(left_out.contains(expected), "{expected}: {left_out}");
         }
-        assert_eq!(imported.secrets, ["T__BASIC_PASSWORD", "T__BASIC_USER", "T__TOKEN"]);
+        assert_eq!(imported.secrets, ["T_BASIC_PASSWORD", "T_BASIC_USER", "T_TOKEN"]);
         let yaml = to_yaml(&imported.file);
         let reading = ToolReading::of(&yaml, Format::Yaml, ".".as_ref());
         assert_eq!(reading.problems, [], "{yaml}");
@@ -141,16 +141,14 @@ async fn imported_tools_call_the_api() {
         server: Some(base),
         ..Default::default()
     };
-    let mut file = import(&spec, &options).unwrap().file;
-    for tool in file["tools"].as_array_mut().unwrap() {
-        tool["http"]["allow_private"] = json!(["127.0.0.1"]);
-    }
-    let tools = Tools::of(&to_yaml(&file));
+    let imported = import(&spec, &options).unwrap();
+    assert_eq!(imported.private, ["127.0.0.1"]);
+    let tools = Tools::of(&to_yaml(&imported.file));
     let (result, _) = tools
         .call("trees.get", json!({"id": "a/b", "fields": ["x", "y"], "filter_kind": "k"}))
         .await;
     assert_eq!(
-        result["structuredContent"]["target"], "/v1/trees/a%2Fb?fields=x%2Cy&filter%5Bkind%5D=k",
+        result["structuredContent"]["target"], "/v1/trees/a%2Fb?fields=x,y&filter%5Bkind%5D=k",
         "{result}"
     );
     let tree = json!({"name": "oak", "children": [{"name": "acorn", "children": []}]});
@@ -159,6 +157,69 @@ async fn imported_tools_call_the_api() {
     let (result, _) = tools.call("trees.put", json!({"id": "1", "body": {"children": [{}]}})).await;
     assert_eq!(result["isError"], true, "{result}");
     assert!(result.to_string().contains("name is required"), "{result}");
+}
+
+/// Lists and objects get their form from style, explode and encoding, or are left out with a reason.
+#[tokio::test]
+async fn parameters_are_sent_in_the_style_that_is_described() {
+    let server = MockServer::start(None, |_| Reply::json("{}")).await;
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let object = json!({"type": "object"});
+    let parameter = |name: &str, place: &str, schema: &Value, more: Value| {
+        let mut parameter =
+            json!({"name": name, "in": place, "required": place == "path", "schema": schema});
+        parameter.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        parameter
+    };
+    let form = |encoding: Value| {
+        json!({"required": true, "content": {"application/x-www-form-urlencoded": {"encoding": encoding, "schema":
+            {"type": "object", "properties": {"l": list, "o": object}}}}})
+    };
+    let spec = json!({
+        "openapi": "3.1.0", "info": {"title": "T", "version": "1"},
+        "servers": [{"url": format!("http://localhost:{}", server.address.port())}],
+        "paths": {
+            "/a/{ids}": {"get": {"operationId": "get", "parameters": [
+                parameter("ids", "path", &list, json!({})),
+                parameter("X-L", "header", &list, json!({})),
+                parameter("repeated", "query", &list, json!({})),
+                parameter("joined", "query", &list, json!({"explode": false})),
+                parameter("spread", "query", &object, json!({})),
+                parameter("deep", "query", &object, json!({"style": "deepObject", "explode": true})),
+                parameter("flat", "query", &object, json!({"explode": false})),
+                parameter("X-O", "header", &object, json!({}))]}},
+            "/o/{o}": {"get": {"operationId": "skipped", "parameters": [parameter("o", "path", &object, json!({}))]}},
+            "/plain": {"post": {"operationId": "plain", "requestBody": form(json!({}))}},
+            "/deep": {"post": {"operationId": "deep", "requestBody":
+                form(json!({"l": {"style": "deepObject", "explode": true}, "o": {"style": "deepObject"}}))}},
+            "/odd": {"post": {"operationId": "odd", "requestBody": form(json!({"l": {"style": "pipeDelimited"}}))}}
+        }
+    });
+    let imported = import(&spec, &ImportOptions::default()).unwrap();
+    let left_out = imported.left_out.join("\n");
+    for expected in [
+        "GET /a/{ids}: the query parameter `flat`: it is an object in one parameter",
+        "GET /a/{ids}: the header parameter `X-O`: it is an object",
+        "GET /o/{o}: the path parameter `o`: it is an object",
+        "POST /odd: the encoding of `l` in the form: its style is pipeDelimited",
+    ] {
+        assert!(left_out.contains(expected), "{expected}: {left_out}");
+    }
+    assert_eq!((imported.left_out.len(), &*imported.private), (4, &["localhost".to_owned()][..]));
+    let tools = Tools::of(&to_yaml(&imported.file));
+    let problems = &tools.library.files()[0].problems;
+    assert_eq!(*problems, [], "{}", to_yaml(&imported.file));
+    let arguments = json!({"ids": ["1", "2/3"], "X-L": ["a", "b"], "repeated": ["a", "b"], "joined": ["a", "b"],
+        "spread": {"x": 1}, "deep": {"y": 2}});
+    tools.call("get", arguments).await;
+    let body = json!({"body": {"l": ["a", "b"], "o": {"x": [1]}}});
+    tools.call("plain", body.clone()).await;
+    tools.call("deep", body).await;
+    let received = server.take();
+    assert_eq!(received[0].target, "/a/1,2%2F3?repeated=a&repeated=b&joined=a,b&x=1&deep%5By%5D=2");
+    assert_eq!(received[0].header("x-l"), Some("a,b"));
+    assert_eq!(received[1].body, "l=a&l=b&o%5Bx%5D%5B0%5D=1");
+    assert_eq!(received[2].body, "l%5B0%5D=a&l%5B1%5D=b&o%5Bx%5D%5B0%5D=1");
 }
 
 /// Rules of a description that tool files cannot express are kept or reported.

@@ -56,7 +56,7 @@ tools:
     let received = server.take();
     assert_eq!(
         received[0].target,
-        "/a/x%2Fy%3Fz%23%252e/b?fixed=1&q=a%26b%3Dc+d&tag=1&tag=%26&ids=1%2C2"
+        "/a/x%2Fy%3Fz%23%252e/b?fixed=1&q=a%26b%3Dc+d&tag=1&tag=%26&ids=1,2"
     );
     assert_eq!(received[0].header("x-key"), Some("Key mcp-flow-declarative"));
     assert_eq!((received[0].header("x-h"), received[1].header("x-h")), (None, Some("h v")));
@@ -100,6 +100,149 @@ tools:
     assert!(server.take().is_empty());
     tools.call("get", json!({"id": "%2e%2e%2fadmin"})).await;
     assert_eq!(server.take()[0].target, "/a/%252e%252e%252fadmin");
+}
+
+/// Keys as services make them do not get into failures, however the URL or the server encodes them.
+#[tokio::test]
+async fn keys_in_queries_stay_secret_in_failures() {
+    let server = MockServer::start(None, |request| Reply {
+        body: request.target.clone().into_bytes(),
+        ..Reply::status(404)
+    })
+    .await;
+    let yaml = format!(
+        "tools: [{{name: get, description: d, http: {{url: 'http://{}/x?a=1', query: {{key: {{secret: 'file:key'}}}}, \
+         allow_private: [127.0.0.1]}}}}]",
+        server.address
+    );
+    let files = [("t.yaml", yaml.as_str()), ("key", "AbC-1_2/x+y==\n")];
+    let tools = Tools::with(&files, Trust::System);
+    let failure = tools.failure("get", json!({})).await;
+    assert_eq!(server.take()[0].target, "/x?a=1&key=AbC-1_2%2Fx%2By%3D%3D");
+    let expected =
+        format!("GET http://{}/x answered 404 Not Found: /x?a=1&key=***", server.address);
+    assert_eq!(failure, expected);
+}
+
+/// The type of a body decides how values get into it: none becomes more than a value.
+#[tokio::test]
+async fn bodies_are_encoded_by_their_type() {
+    let server = MockServer::start(None, |_| Reply::json("{}")).await;
+    let form = "application/x-www-form-urlencoded";
+    let tricky = "a\",\"x\":\"b&c=d<e>";
+    for (content_type, body, sent) in [
+        (form, json!("v={{v}}&w=1"), "v=a%22%2C%22x%22%3A%22b%26c%3Dd%3Ce%3E&w=1"),
+        (
+            form,
+            json!({"v": "{{v}}", "l": [1, 2], "j": {"join": ["a", 2]}}),
+            "v=a%22%2C%22x%22%3A%22b%26c%3Dd%3Ce%3E&l=1&l=2&j=a,2",
+        ),
+        (
+            form,
+            json!({"o": {"l": [1]}, "l": [{"a": 1}], "k": {"secret": "env:CARGO_PKG_NAME"}}),
+            "o%5Bl%5D%5B0%5D=1&l%5B0%5D%5Ba%5D=1&k=mcp-flow-declarative",
+        ),
+        (form, json!("{{o}}"), "a=1&b=2&b=3"),
+        ("application/json", json!("{\"v\": \"{{v}}\"}"), r#"{"v":"a\",\"x\":\"b&c=d<e>"}"#),
+        ("", json!("[\"{{v}}\", 1]"), r#"["a\",\"x\":\"b&c=d<e>",1]"#),
+        (
+            "",
+            json!({"k": {"secret": "env:CARGO_PKG_NAME"}, "s": {"secret": "x"}}),
+            r#"{"k":"mcp-flow-declarative","s":{"secret":"x"}}"#,
+        ),
+        ("", json!("<{{v}}>"), "<a\",\"x\":\"b&c=d<e>>"),
+        (
+            "application/soap+xml",
+            json!("<a b=\"{{v}}\">{{o}}</a>"),
+            "<a b=\"a&quot;,&quot;x&quot;:&quot;b&amp;c=d&lt;e&gt;\">{&quot;a&quot;:1,&quot;b&quot;:[2,3]}</a>",
+        ),
+    ] {
+        let mut http = json!({"method": "POST", "url": format!("http://{}/", server.address),
+            "body": body, "allow_private": ["127.0.0.1"]});
+        if !content_type.is_empty() {
+            http["headers"] = json!({"Content-Type": content_type});
+        }
+        let input = json!({"properties": {"v": {}, "o": {}}});
+        let tool = json!({"name": "post", "description": "d", "input": input, "http": http});
+        let tools = Tools::of(&json!({"tools": [tool]}).to_string());
+        let (result, _) =
+            tools.call("post", json!({"v": tricky, "o": {"a": 1, "b": [2, 3]}})).await;
+        let received = server.take();
+        assert_eq!(received.len(), 1, "{body}: {result}");
+        assert_eq!(received[0].body, sent, "{content_type} {body}");
+        let kind = received[0].header("content-type").unwrap_or_default();
+        assert!(kind.contains(content_type), "{kind}");
+        if content_type == form && body == "{{o}}" {
+            let failure = tools.failure("post", json!({"o": "a=1"})).await;
+            assert!(failure.contains("must be an object"), "{failure}");
+        }
+    }
+}
+
+/// Lists and objects in the forms that APIs describe.
+#[tokio::test]
+async fn lists_and_objects_have_the_form_that_the_file_says() {
+    let server = MockServer::start(None, |_| Reply::json("{}")).await;
+    let address = server.address;
+    let tools = Tools::of(&format!(
+        r#"
+tools:
+- name: plain
+  description: d
+  input: {{properties: {{ids: {{}}, o: {{}}, h: {{}}}}}}
+  http:
+    url: "http://{address}/a/{{{{ids}}}}"
+    query: {{fixed: 1, spread: {{spread: "{{{{o}}}}"}}, deep: "{{{{o}}}}"}}
+    headers: {{X-H: "{{{{h}}}}"}}
+    allow_private: [127.0.0.1]
+- name: indexed
+  description: d
+  input: {{properties: {{ids: {{}}}}}}
+  http: {{url: "http://{address}/", query: {{ids: "{{{{ids}}}}"}}, lists: indexed, allow_private: [127.0.0.1]}}
+"#
+    ));
+    let arguments = json!({"ids": ["a,b", 2], "o": {"x": 1, "y": [2, 3]}, "h": ["1", 2]});
+    tools.call("plain", arguments).await;
+    tools.call("indexed", json!({"ids": [1, 2]})).await;
+    let received = server.take();
+    assert_eq!(
+        received[0].target,
+        "/a/a%2Cb,2?fixed=1&x=1&y=2&y=3&deep%5Bx%5D=1&deep%5By%5D%5B0%5D=2&deep%5By%5D%5B1%5D=3"
+    );
+    assert_eq!(received[0].header("x-h"), Some("1,2"));
+    assert_eq!(received[1].target, "/?ids%5B0%5D=1&ids%5B1%5D=2");
+    for (arguments, expected) in [
+        (json!({"ids": []}), "empty"),
+        (json!({"ids": ["a", ".."]}), "segments"),
+        (json!({"ids": [["a"]]}), "single"),
+        (json!({"ids": {"a": 1}}), "single value or a list"),
+        (json!({"ids": 1, "h": ["a,b"]}), "comma"),
+        (json!({"ids": 1, "o": {"fixed": 2}}), "`fixed` is a parameter already"),
+        (json!({"ids": 1, "o": {"fixed[a]": 2}}), "is a parameter already"),
+        (json!({"ids": 1, "o": [1]}), "must be an object"),
+    ] {
+        let failure = tools.failure("plain", arguments.clone()).await;
+        assert!(failure.contains(expected), "{arguments}: {failure}");
+    }
+    assert!(server.take().is_empty());
+}
+
+/// Another attempt would be refused as well, and the author can do something.
+#[tokio::test(start_paused = true)]
+async fn refused_addresses_are_tried_once_and_explained() {
+    let yaml =
+        "tools: [{name: get, description: d, http: {url: 'http://127.0.0.1:1/', retries: 5}}]";
+    let tools = Tools::of(yaml);
+    let problems = &tools.library.files()[0].problems;
+    let expected = "list it: allow_private: [127.0.0.1]";
+    assert!(problems[0].message.contains(expected) && !problems[0].is_error(), "{problems:?}");
+    let start = tokio::time::Instant::now();
+    let failure = tools.failure("get", json!({})).await;
+    assert!(
+        failure.contains("the author of the tool can list it under `allow_private`"),
+        "{failure}"
+    );
+    assert!(start.elapsed().as_millis() < 100, "{:?}", start.elapsed());
 }
 
 #[tokio::test]

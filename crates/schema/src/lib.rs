@@ -25,7 +25,7 @@ use plain::Plain;
 
 pub use cache::Cache;
 pub use cost::{is_affordable, is_affordable_for, schema_cost};
-pub use sentence::{dotted, member};
+pub use sentence::{WHOLE, dotted, member};
 #[cfg(feature = "complete")]
 pub use untrusted::{TooCostly, UntrustedSchema};
 

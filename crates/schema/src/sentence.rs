@@ -44,13 +44,12 @@ impl Rule<'_> {
     }
 }
 
+/// Subject of a sentence about the value itself, as opposed to a part of it.
+pub const WHOLE: &str = "the whole of the arguments";
+
 /// Names the location, and states the requirement.
 pub(crate) fn at(location: &str, requirement: &str) -> Violation {
-    let name = if location.is_empty() {
-        "the whole of the arguments".to_owned()
-    } else {
-        dotted(location)
-    };
+    let name = if location.is_empty() { WHOLE.to_owned() } else { dotted(location) };
     Violation { pointer: location.to_owned(), sentence: format!("{name} {requirement}") }
 }
 

@@ -15,13 +15,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::mark::ProcessMark;
-use crate::secret::Masker;
+use crate::secret::{MaskedReader, Masker};
 
 /// A program with everything it is started with.
 #[derive(Debug)]
@@ -72,7 +72,9 @@ impl Invocation {
         let (end, ended) = oneshot::channel();
         let (exit, exited) = oneshot::channel();
         let deadline = (!self.is_streamed).then(|| Instant::now() + self.timeout);
-        let supervisor = Supervisor { child, group, mark, ended, deadline };
+        let supervisor = Supervisor { child, group, mark, ended, deadline, is_finished: false };
+        // Masked before it is cut, for a part of a secret is not found any more.
+        let stderr = MaskedReader::new(stderr, self.masker.clone());
         tokio::spawn(supervisor.run(stderr, errors.clone(), exit));
         Ok(ProcessReader {
             stdout,
@@ -107,12 +109,14 @@ struct Supervisor {
     /// Completes when the reader has waited too long, or is dropped.
     ended: oneshot::Receiver<()>,
     deadline: Option<Instant>,
+    /// Set when no process of the program is left.
+    is_finished: bool,
 }
 
 impl Supervisor {
     async fn run(
         mut self,
-        stderr: ChildStderr,
+        stderr: impl AsyncRead + Send + Unpin + 'static,
         errors: Arc<Mutex<Vec<u8>>>,
         exit: oneshot::Sender<Exit>,
     ) {
@@ -132,6 +136,7 @@ impl Supervisor {
             }
         };
         self.kill_all().await;
+        self.is_finished = true;
         let _ = timeout(DRAIN, errors).await;
         let _ = exit.send(outcome);
     }
@@ -163,6 +168,17 @@ impl Supervisor {
     }
 }
 
+/// Ends the processes also if the server stops, which drops its tasks: nothing can wait any more.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        for _ in 0..KILL_ROUNDS {
+            if self.is_finished || !signal_all(self.group, self.mark, Signal::KILL) {
+                return;
+            }
+        }
+    }
+}
+
 /// Sends a signal to a group and the marked processes outside. Returns whether there were any of those.
 fn signal_all(group: Option<Pid>, mark: Option<ProcessMark>, signal: Signal) -> bool {
     if let Some(group) = group {
@@ -180,7 +196,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Keeps the last bytes of the error output.
-async fn keep_last(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
+async fn keep_last(mut stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = vec![0; 8 * 1024];
     while let Ok(length) = stderr.read(&mut buffer).await {
         if length == 0 {
@@ -268,7 +284,7 @@ impl ProcessReader {
             Exit::Lost => format!("{name} was terminated"),
         };
         let errors = String::from_utf8_lossy(&self.errors.lock()).into_owned();
-        let errors = self.masker.text(errors.trim());
+        let errors = errors.trim();
         Some(if errors.is_empty() { what } else { format!("{what}: {errors}") })
     }
 }

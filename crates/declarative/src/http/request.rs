@@ -1,17 +1,18 @@
 //! Requests from templates, each value encoded for its place.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use hyper::Request;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use mcp_flow_server::tool::Failure;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
-use url::form_urlencoded::Serializer;
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use super::Attempt;
-use crate::model::{BodyEncoding, BodyTemplate, HeaderTemplate, HttpAction, QueryValue};
-use crate::secret::Secret;
-use crate::template::{Template, Variables, shown};
+use super::filling::{Filling, items_of};
+use crate::model::{HeaderTemplate, HttpAction};
+use crate::secret::{COMPONENT, Secret};
+use crate::template::{Template, Variables};
 
 /// A request that can be sent repeatedly.
 #[derive(Debug)]
@@ -39,33 +40,8 @@ pub(super) fn prepare(
     if http.path.is_empty() {
         url.push('/');
     }
-    let mut query = Serializer::new(String::new());
-    for (name, value) in &http.query {
-        let name = name.text(variables);
-        match value {
-            QueryValue::Secret(source) => {
-                let secret = source.read().map_err(unavailable)?;
-                query.append_pair(&name, secret.expose());
-                secrets.push(secret);
-            }
-            QueryValue::Value(value) => {
-                if let Some(value) = value.render(variables) {
-                    append(&mut query, &name, &value, Lists::Repeated);
-                }
-            }
-            QueryValue::Joined(value) => match value.render(variables) {
-                Some(Value::Array(items)) => {
-                    let items: Vec<_> = items.iter().map(shown).collect();
-                    query.append_pair(&name, &items.join(","));
-                }
-                Some(value) => {
-                    query.append_pair(&name, &shown(&value));
-                }
-                None => {}
-            },
-        }
-    }
-    let query = query.finish();
+    let filling = Filling { variables, lists: http.lists };
+    let query = filling.parameters(&http.query, &mut secrets)?;
     if !query.is_empty() {
         url.push('?');
         url.push_str(&query);
@@ -82,11 +58,9 @@ pub(super) fn prepare(
             }
             HeaderTemplate::Text(template) => {
                 let filled = template.render_with(variables, |variable, value, text| {
-                    if value.is_array() || value.is_object() {
-                        return Err(refused(format!("`{variable}` must be a single value")));
-                    }
-                    text.push_str(&shown(value));
-                    Ok(())
+                    let items = items_of(variable, value, true).map_err(refused)?;
+                    text.push_str(&items.join(","));
+                    Ok::<_, Failure>(())
                 })?;
                 let Some(text) = filled else { continue };
                 HeaderValue::from_str(&text).map_err(|_| {
@@ -103,8 +77,10 @@ pub(super) fn prepare(
         headers.append(name.clone(), value);
     }
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, */*;q=0.5"));
-    let body = http.body.as_ref().and_then(|body| fill_body(body, variables, &mut headers));
-    let body = body.unwrap_or_default().into();
+    let body = match &http.body {
+        Some(body) => filling.body(body, &mut secrets, &mut headers)?.into(),
+        None => Bytes::new(),
+    };
     Ok(PreparedRequest { url, headers, body, secrets })
 }
 
@@ -143,20 +119,21 @@ fn fill_segment(template: &Template, variables: &Variables) -> Result<String, St
         return Ok(utf8_percent_encode(literal, LITERAL).to_string());
     }
     let filled = template.render_with(variables, |name, value, text| {
-        if value.is_array() || value.is_object() {
-            return Err(format!("`{name}` must be a single value"));
-        }
-        let value = shown(value);
+        let items = items_of(name, value, false)?;
         let is_dots = |part: &str| matches!(part.trim(), "." | "..");
-        if value.is_empty() || value.split(['/', '\\']).any(is_dots) {
+        let is_bad = |item: &Cow<'_, str>| item.is_empty() || item.split(['/', '\\']).any(is_dots);
+        if items.is_empty() || items.iter().any(is_bad) {
             return Err(format!(
                 "`{name}` must not be empty and must not contain `.` or `..` segments"
             ));
         }
-        if value.contains('\0') {
-            return Err(format!("`{name}` contains NUL"));
+        for (index, item) in items.iter().enumerate() {
+            if item.contains('\0') {
+                return Err(format!("`{name}` contains NUL"));
+            }
+            text.push_str(if index > 0 { "," } else { "" });
+            text.extend(utf8_percent_encode(item, COMPONENT));
         }
-        text.extend(utf8_percent_encode(&value, COMPONENT));
         Ok(())
     })?;
     let Some(segment) = filled else {
@@ -169,67 +146,7 @@ fn fill_segment(template: &Template, variables: &Variables) -> Result<String, St
     }
 }
 
-fn fill_body(
-    body: &BodyTemplate,
-    variables: &Variables,
-    headers: &mut HeaderMap,
-) -> Option<Vec<u8>> {
-    let value = body.value.render(variables)?;
-    let (bytes, content_type) = match body.encoding {
-        BodyEncoding::Json => (value.to_string().into_bytes(), "application/json"),
-        BodyEncoding::Text => {
-            (shown(&value).into_owned().into_bytes(), "text/plain; charset=utf-8")
-        }
-        BodyEncoding::Form => {
-            let mut form = Serializer::new(String::new());
-            if let Value::Object(members) = &value {
-                for (name, value) in members {
-                    append(&mut form, name, value, Lists::Indexed);
-                }
-            }
-            (form.finish().into_bytes(), "application/x-www-form-urlencoded")
-        }
-    };
-    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
-    Some(bytes)
-}
-
-/// Form of lists in a query or a form.
-#[derive(Clone, Copy)]
-enum Lists {
-    /// `a=1&a=2`.
-    Repeated,
-    /// `a[0]=1&a[1]=2`.
-    Indexed,
-}
-
-/// Appends a value; members of objects are in brackets.
-fn append(query: &mut Serializer<'_, String>, name: &str, value: &Value, lists: Lists) {
-    match value {
-        Value::Null => {}
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                match lists {
-                    Lists::Repeated => append(query, name, item, lists),
-                    Lists::Indexed => append(query, &format!("{name}[{index}]"), item, lists),
-                }
-            }
-        }
-        Value::Object(members) => {
-            for (member, value) in members {
-                append(query, &format!("{name}[{member}]"), value, lists);
-            }
-        }
-        scalar => {
-            query.append_pair(name, &shown(scalar));
-        }
-    }
-}
-
-/// Everything but the unreserved characters of RFC 3986.
-const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// The same, with what an author may write in a path.
+/// Everything but the unreserved characters of RFC 3986, and what an author may write in a path.
 const LITERAL: &AsciiSet = &COMPONENT
     .remove(b'%')
     .remove(b'!')

@@ -105,7 +105,8 @@ impl ToolLibrary {
         let Some(server) = server.upgrade() else { return };
         let wanted: Vec<(Arc<DeclaredTool>, Arc<Path>)> = {
             let state = self.inner.state.lock();
-            let tools = state.tools.values().filter(|one| !one.tool.internal);
+            let serves_internal = self.inner.serves_internal;
+            let tools = state.tools.values().filter(|one| serves_internal || !one.tool.internal);
             tools.map(|one| (one.tool.clone(), one.path.clone())).collect()
         };
         let mut registered = self.inner.registered.lock();
@@ -163,7 +164,7 @@ impl ToolLibrary {
 
     fn tool(&self, declared: &Arc<DeclaredTool>) -> Result<Tool, BadTool> {
         let mut builder = Tool::builder(declared.name.to_string())
-            .input_schema(Value::Object(declared.input.clone()));
+            .input_schema(Value::Object(declared.closed_input()));
         if let Some(title) = &declared.title {
             builder = builder.title(title.to_string());
         }
@@ -226,6 +227,10 @@ pub(super) fn check_system(tool: &DeclaredTool, launcher: Option<&Launcher>) -> 
             && !cwd.is_dir()
         {
             return Err(format!("the directory {} does not exist", cwd.display()));
+        }
+        let listed = run.sandbox.iter().flat_map(|rules| rules.read.iter().chain(&rules.write));
+        if let Some(path) = listed.into_iter().find(|path| !path.exists()) {
+            return Err(format!("{}, which the sandbox lists, does not exist", path.display()));
         }
     }
     check_sandbox(tool, launcher)

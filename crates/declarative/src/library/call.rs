@@ -31,7 +31,7 @@ impl ToolLibrary {
         arguments: Map<String, Value>,
     ) -> Result<Value, String> {
         if let Some(tool) = self.find(name) {
-            check_arguments(&tool.input, &arguments)?;
+            check_arguments(tool.closed_input(), &arguments)?;
             return match self.run(&tool, arguments, &|_, _| {}).await {
                 Ok(Produced::Output(output)) => value_of(output),
                 Ok(Produced::Bulk(bulk)) => read_bulk(bulk).await,
@@ -51,10 +51,10 @@ impl ToolLibrary {
 }
 
 fn check_arguments(
-    schema: &Map<String, Value>,
+    schema: Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> Result<(), String> {
-    let schema = mcp_flow_schema::Schema::compile(&Value::Object(schema.clone()))?;
+    let schema = mcp_flow_schema::Schema::compile(&Value::Object(schema))?;
     let text = serde_json::to_string(arguments).map_err(|error| error.to_string())?;
     schema.check(Raw::Json(&text)).map_err(|error| match error {
         mcp_flow_schema::CheckError::Unreadable(error) => error.to_string(),

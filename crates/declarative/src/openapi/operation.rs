@@ -102,7 +102,11 @@ impl Import<'_> {
         let url = self.url(operation, &request)?;
         let mut http = Map::new();
         http.insert("method".to_owned(), operation.method.to_uppercase().into());
+        self.allow_private(&url, &mut http);
         http.insert("url".to_owned(), url.into());
+        if request.has_indexes {
+            http.insert("lists".to_owned(), "indexed".into());
+        }
         self.add_security(operation, &mut http, &mut request);
         for (name, members) in [("query", request.query), ("headers", request.headers)] {
             if !members.is_empty() {
@@ -171,19 +175,37 @@ impl Import<'_> {
             }
             _ => return leave_out("it has no schema"),
         };
+        let style = parameter["style"].as_str().unwrap_or(match place {
+            "query" | "cookie" => "form",
+            _ => "simple",
+        });
+        let explodes = match &parameter["explode"] {
+            Value::Bool(explodes) => *explodes,
+            _ => style == "form",
+        };
+        let kind = kind_of(self.spec, schema);
+        let mut wrapped = None;
         match place {
-            "path" => {
-                let style = parameter["style"].as_str().unwrap_or("simple");
-                if style != "simple" {
-                    return leave_out(&format!("its style is {style}"));
-                }
+            "path" | "header" if style != "simple" => {
+                return leave_out(&format!("its style is {style}"));
             }
-            "query" => {
-                let style = parameter["style"].as_str().unwrap_or("form");
-                if !matches!(style, "form" | "deepObject") {
-                    return leave_out(&format!("its style is {style}"));
-                }
+            "path" | "header" if kind == Some("object") => {
+                return leave_out("it is an object");
             }
+            "query" => match (style, kind) {
+                ("form", Some("object")) if !explodes => {
+                    return leave_out("it is an object in one parameter");
+                }
+                ("form", Some("object")) => wrapped = Some("spread"),
+                ("form", Some("array")) if !explodes => wrapped = Some("join"),
+                ("deepObject", Some("array")) => request.has_indexes = true,
+                ("form" | "deepObject", _) => {}
+                _ => return leave_out(&format!("its style is {style}")),
+            },
+            _ => {}
+        }
+        match place {
+            "path" | "query" => {}
             "header" => {
                 let lower = name.to_ascii_lowercase();
                 if ["accept", "content-type", "authorization"].contains(&lower.as_str()) {
@@ -207,9 +229,10 @@ impl Import<'_> {
         match place {
             "path" => request.path.push((name, value)),
             "query" => {
-                let is_list = resolve(self.spec, schema)["type"] == "array";
-                let is_joined = is_list && parameter["explode"] == false;
-                let value = if is_joined { json!({"join": value}) } else { value.into() };
+                let value = match wrapped {
+                    Some(wrapped) => json!({wrapped: value}),
+                    None => value.into(),
+                };
                 request.query.insert(name, value);
             }
             _ => {
@@ -254,6 +277,9 @@ impl Import<'_> {
             request.headers.insert("Content-Type".to_owned(), kind.as_str().into());
         }
         let schema = media.get("schema").cloned().unwrap_or_else(|| json!({}));
+        if kind == "application/x-www-form-urlencoded" {
+            self.read_encoding(operation, media, request);
+        }
         let argument = request.argument("body", "body");
         let mut property = schemas.convert(&schema).map_err(Skipped)?;
         describe(&mut property, body.get("description"));
@@ -263,6 +289,34 @@ impl Import<'_> {
         }
         request.body = Some(format!("{{{{{argument}}}}}").into());
         Ok(())
+    }
+
+    /// Reads the encoding of a form, as far as a tool file can have it.
+    fn read_encoding(&mut self, operation: &Operation<'_>, media: &Value, request: &mut Request) {
+        let properties = &resolve(self.spec, &media["schema"])["properties"];
+        let mut has_repeated = false;
+        for (name, property) in properties.as_object().into_iter().flatten() {
+            let encoding = &media["encoding"][name];
+            let style = encoding["style"].as_str();
+            let is_list = kind_of(self.spec, property) == Some("array");
+            request.has_indexes |= is_list && style == Some("deepObject");
+            has_repeated |= is_list && style != Some("deepObject");
+            let reason = match style {
+                Some(style) if !matches!(style, "form" | "deepObject") => {
+                    format!("its style is {style}")
+                }
+                _ if is_list && encoding["explode"] == false => {
+                    "its items are in one parameter".to_owned()
+                }
+                _ => continue,
+            };
+            let title = operation.title();
+            self.left_out.push(format!("{title}: the encoding of `{name}` in the form: {reason}"));
+        }
+        if has_repeated && request.has_indexes {
+            let title = operation.title();
+            self.left_out.push(format!("{title}: all lists of the form are sent with indexes"));
+        }
     }
 
     /// Returns the URL with variables for the parameters of the path.
@@ -301,111 +355,20 @@ impl Import<'_> {
         }
         Ok(format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/')))
     }
-
-    /// Adds credentials, as references to environment variables.
-    fn add_security(
-        &mut self,
-        operation: &Operation<'_>,
-        http: &mut Map<String, Value>,
-        request: &mut Request,
-    ) {
-        let owners = [operation.value, self.spec];
-        let Some(alternatives) = owners.iter().find_map(|owner| owner.get("security")?.as_array())
-        else {
-            return;
-        };
-        // An empty requirement means that credentials are optional.
-        let Some(chosen) =
-            alternatives.iter().find_map(|one| one.as_object().filter(|one| !one.is_empty()))
-        else {
-            return;
-        };
-        for name in chosen.keys() {
-            let scheme = &self.spec["components"]["securitySchemes"][name];
-            let scheme = resolve(self.spec, scheme);
-            let variable = variable_name(&self.options.prefix, name);
-            let secret = |suffix: &str| json!({"secret": format!("env:{variable}{suffix}")});
-            let kind = scheme["type"].as_str().unwrap_or_default();
-            let http_scheme = scheme["scheme"].as_str().unwrap_or_default().to_ascii_lowercase();
-            match (kind, http_scheme.as_str()) {
-                ("http", "bearer") => {
-                    http.insert("auth".to_owned(), json!({"bearer": secret("")}));
-                    self.secrets.push(variable);
-                }
-                ("http", "basic") => {
-                    let (user, password) = (secret("_USER"), secret("_PASSWORD"));
-                    let basic = json!({"username": user, "password": password});
-                    http.insert("auth".to_owned(), json!({"basic": basic}));
-                    self.secrets.push(format!("{variable}_USER"));
-                    self.secrets.push(format!("{variable}_PASSWORD"));
-                }
-                ("apiKey", _) => {
-                    let header = scheme["name"].as_str().unwrap_or_default().to_owned();
-                    match scheme["in"].as_str() {
-                        Some("header") => {
-                            request.headers.insert(header, secret(""));
-                            self.secrets.push(variable);
-                        }
-                        Some("query") => {
-                            request.query.insert(header, secret(""));
-                            self.secrets.push(variable);
-                        }
-                        _ => self
-                            .left_out
-                            .push(format!("{}: the key {name} is a cookie", operation.title())),
-                    }
-                }
-                ("oauth2", _) => {
-                    let flow = &scheme["flows"]["clientCredentials"];
-                    match flow["tokenUrl"].as_str() {
-                        Some(url) => {
-                            let scopes: Vec<_> = chosen[name]
-                                .as_array()
-                                .into_iter()
-                                .flatten()
-                                .filter_map(Value::as_str)
-                                .collect();
-                            let mut oauth = json!({
-                                "token_url": url,
-                                "client_id": secret("_CLIENT_ID"),
-                                "client_secret": secret("_CLIENT_SECRET"),
-                            });
-                            if !scopes.is_empty() {
-                                oauth["scope"] = scopes.join(" ").into();
-                            }
-                            http.insert("auth".to_owned(), json!({"oauth": oauth}));
-                            self.secrets.push(format!("{variable}_CLIENT_ID"));
-                            self.secrets.push(format!("{variable}_CLIENT_SECRET"));
-                        }
-                        None => {
-                            http.insert("auth".to_owned(), json!({"bearer": secret("_TOKEN")}));
-                            self.secrets.push(format!("{variable}_TOKEN"));
-                        }
-                    }
-                }
-                ("openIdConnect", _) => {
-                    http.insert("auth".to_owned(), json!({"bearer": secret("_TOKEN")}));
-                    self.secrets.push(format!("{variable}_TOKEN"));
-                }
-                _ => {
-                    self.left_out
-                        .push(format!("{}: the security scheme {name}", operation.title()));
-                }
-            }
-        }
-    }
 }
 
 /// Parts of a request.
 #[derive(Default)]
-struct Request {
+pub(super) struct Request {
     properties: Map<String, Value>,
     required: Vec<Value>,
     /// Names of parameters, and their templates.
     path: Vec<(String, String)>,
-    query: Map<String, Value>,
-    headers: Map<String, Value>,
+    pub(super) query: Map<String, Value>,
+    pub(super) headers: Map<String, Value>,
     body: Option<Value>,
+    /// Set if lists have indexes.
+    has_indexes: bool,
 }
 
 impl Request {
@@ -429,6 +392,25 @@ impl Request {
     }
 }
 
+/// Returns the type of a schema, also if it may be null.
+fn kind_of<'a>(spec: &'a Value, schema: &'a Value) -> Option<&'a str> {
+    let schema = resolve(spec, schema);
+    match &schema["type"] {
+        Value::String(kind) => Some(kind),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        _ if schema.get("properties").is_some() => Some("object"),
+        _ if schema.get("items").is_some() => Some("array"),
+        _ => {
+            let parts = ["anyOf", "oneOf", "allOf"].into_iter();
+            let parts = parts.filter_map(|name| schema.get(name)?.as_array()).flatten();
+            // One level: references can be circular.
+            parts
+                .filter_map(|part| resolve(spec, part)["type"].as_str())
+                .find(|kind| *kind != "null")
+        }
+    }
+}
+
 fn describe(schema: &mut Value, description: Option<&Value>) {
     if let (Value::Object(schema), Some(Value::String(text))) = (schema, description) {
         let text = mcp_flow_proto::text::prefix(text.trim(), MAX_DESCRIPTION);
@@ -444,16 +426,6 @@ fn annotations(method: &str) -> Value {
         "patch" => json!({"destructive": true, "openWorld": true}),
         _ => json!({"destructive": false, "openWorld": true}),
     }
-}
-
-/// Name of the environment variable of a security scheme.
-fn variable_name(prefix: &str, scheme: &str) -> String {
-    let text = format!("{prefix}_{scheme}");
-    let text: String = text
-        .chars()
-        .map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_uppercase() } else { '_' })
-        .collect();
-    text.trim_matches('_').to_owned()
 }
 
 const MAX_DESCRIPTION: usize = 4 * 1024;

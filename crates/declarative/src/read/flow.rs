@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use mcp_flow_session::Prompt;
-use mcp_flow_workflow::document::{Fields, Problems, ValuePath, nearest, read_condition, shown};
+use mcp_flow_workflow::document::{
+    Fields, Problems, ValuePath, nearest, read_condition, short, shown,
+};
 use serde_json::{Map, Value, json};
 
 use super::Reader;
@@ -157,7 +159,7 @@ impl FlowReader<'_> {
 
     /// Checks the rules of a question, as far as they have no variables.
     fn check_prompt(&self, fields: &Fields<'_>, prompt: &Value) {
-        let mut filled = ValueTemplate::parse(prompt, &mut |_, _| {});
+        let mut filled = ValueTemplate::parse(prompt, None, &mut |_, _| {});
         if let ValueTemplate::Object(members) = &mut filled {
             members.retain(|(name, value)| {
                 matches!(&**name, "type" | "message") || !has_variables(value)
@@ -226,6 +228,12 @@ impl FlowReader<'_> {
 
     fn branch(&mut self, value: &Value, fields: &Fields<'_>) -> Option<Step> {
         let at = fields.location("if");
+        if let Value::String(text) = value {
+            let name = text.trim_matches(['{', '}', ' ']);
+            let message = format!("a condition is an object; write {{var: {}}}", short(name));
+            self.problems.error(at, message);
+            return None;
+        }
         let condition = read_condition(value, at, self.problems);
         if let Some(condition) = &condition {
             for variable in condition.variables() {
@@ -272,6 +280,11 @@ impl FlowReader<'_> {
     }
 
     fn approve(&mut self, value: &Value, path: ValuePath<'_>) -> Option<Step> {
+        if value.is_string() {
+            let message = format!("`approve` is an object; write {{message: {}}}", shown(value));
+            self.problems.error(path, message);
+            return None;
+        }
         let fields = Fields::of(value, path, &["message", "key"], self.problems)?;
         let message = fields.required_text("message", 1..=MAX_MESSAGE)?;
         let message = self.reader.template(&message, fields.location("message"), self.problems)?;

@@ -1,19 +1,23 @@
 //! Reading `http`.
 
+mod body;
+
 use std::time::Duration;
 
 use hyper::Method;
 use hyper::header::HeaderName;
+use mcp_flow_http_client::AddressZone;
 use mcp_flow_workflow::document::{Fields, Problems, ValuePath, shown};
 use serde_json::Value;
 use url::Url;
 
 use super::{Reader, scalar};
+use crate::http::is_listed;
 use crate::model::{
-    BodyEncoding, BodyTemplate, ClientCredentials, CredentialText, HeaderTemplate, HttpAction,
-    HttpAuth, QueryValue,
+    ClientCredentials, CredentialText, HeaderTemplate, HttpAction, HttpAuth, ListStyle, Parameter,
 };
-use crate::template::{Template, ValueTemplate};
+use crate::template::Template;
+use body::{read_body, read_pairs, read_parameters};
 
 pub(super) fn read(
     value: &Value,
@@ -29,8 +33,6 @@ pub(super) fn read(
     };
     let url = fields.required_text("url", 1..=8192);
     let url = url.and_then(|url| read_url(&url, &fields, &reader));
-    let mut query = url.as_ref().map(UrlTemplate::query).unwrap_or_default();
-    read_query(&fields, &reader, &mut query);
     let headers = read_headers(&fields, &reader);
     let body = read_body(&fields, &reader, &headers);
     let timeout = scalar::duration(&fields, "timeout", MIN_TIMEOUT..=MAX_TIMEOUT);
@@ -40,38 +42,55 @@ pub(super) fn read(
         fields.note("auth", "`auth` sets the header Authorization; remove one of them");
     }
     let retries = fields.whole("retries", 0..=5).and_then(|retries| u32::try_from(retries).ok());
-    let url = url?;
+    let lists = scalar::one_of(&fields, "lists", &LISTS).unwrap_or_default();
+    let query = read_query(&fields, &reader);
+    let mut url = url?;
+    check_address(&url.origin, &allow_private, &fields);
+    url.query.extend(query);
     Some(HttpAction {
         method: method?,
         origin: url.origin,
         path: url.path,
-        query,
+        query: url.query,
         headers,
         body,
         timeout: timeout.unwrap_or(TIMEOUT),
         allow_private,
         auth,
         retries: retries.unwrap_or(RETRIES),
+        lists,
     })
 }
 
 struct UrlTemplate {
     origin: Url,
     path: Vec<Template>,
-    query: Vec<(Template, Template)>,
+    query: Vec<Parameter>,
 }
 
-impl UrlTemplate {
-    fn query(&self) -> Vec<(Template, QueryValue)> {
-        let values = self.query.iter().map(|(name, value)| {
-            let value = match value.only_variable() {
-                Some(variable) => ValueTemplate::Variable(variable.into()),
-                None => ValueTemplate::Text(value.clone()),
-            };
-            (name.clone(), QueryValue::Value(value))
-        });
-        values.collect()
+/// Warns about an address that every call will refuse.
+fn check_address(origin: &Url, allowed: &[Box<str>], fields: &Fields<'_>) {
+    let host = origin.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if is_private(origin) && !is_listed(allowed, host) {
+        fields.warn(&format!(
+            "{host} is not a public address, so every call is refused; list it: allow_private: [{host}]"
+        ));
     }
+}
+
+/// Returns whether a URL names this machine or an address that is not of the internet.
+pub(crate) fn is_private(url: &Url) -> bool {
+    let zone = match url.host() {
+        Some(url::Host::Ipv4(address)) => AddressZone::of(address.into()),
+        Some(url::Host::Ipv6(address)) => AddressZone::of(address.into()),
+        Some(url::Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            return name == "localhost" || name.ends_with(".localhost");
+        }
+        None => return false,
+    };
+    zone != AddressZone::Public
 }
 
 /// Reads a URL with variables in its path and query only.
@@ -110,47 +129,20 @@ fn read_url(text: &str, fields: &Fields<'_>, reader: &Reader<'_>) -> Option<UrlT
         }
         segments.push(reader.template(segment, location, problems)?);
     }
-    let mut pairs = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decoded = |text: &str| {
-            let text = text.replace('+', " ");
-            percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
-        };
-        let name = reader.template(&decoded(name), location, problems)?;
-        pairs.push((name, reader.template(&decoded(value), location, problems)?));
-    }
-    Some(UrlTemplate { origin, path: segments, query: pairs })
+    let query = read_pairs(query, location, reader, problems)?;
+    Some(UrlTemplate { origin, path: segments, query })
 }
 
-fn read_query(fields: &Fields<'_>, reader: &Reader<'_>, query: &mut Vec<(Template, QueryValue)>) {
-    let Some(value) = fields.get("query") else { return };
-    let Value::Object(members) = value else {
-        fields.note("query", format!("`query` must be an object, not {}", shown(value)));
-        return;
-    };
-    let (path, problems) = (fields.location("query"), fields.problems());
-    for (name, value) in members {
-        let path = path.member(name);
-        if name.contains("{{") {
-            problems.error(path, "the name of a query parameter cannot have variables");
-            continue;
+fn read_query(fields: &Fields<'_>, reader: &Reader<'_>) -> Vec<Parameter> {
+    match fields.get("query") {
+        None => Vec::new(),
+        Some(Value::Object(members)) => {
+            read_parameters(members, fields.location("query"), reader, fields.problems())
         }
-        let Ok(name) = Template::parse(name) else { continue };
-        let value = match value {
-            Value::Object(members) if members.contains_key("secret") => {
-                let Some(secret) = Fields::of(value, path, &["secret"], problems) else { continue };
-                let Some(source) = scalar::secret(&secret, reader.folder) else { continue };
-                QueryValue::Secret(source)
-            }
-            Value::Object(members) if members.contains_key("join") => {
-                let Some(join) = Fields::of(value, path, &["join"], problems) else { continue };
-                let Some(list) = join.get("join") else { continue };
-                QueryValue::Joined(reader.value(list, join.location("join"), problems))
-            }
-            other => QueryValue::Value(reader.value(other, path, problems)),
-        };
-        query.push((name, value));
+        Some(other) => {
+            fields.note("query", format!("`query` must be an object, not {}", shown(other)));
+            Vec::new()
+        }
     }
 }
 
@@ -201,30 +193,6 @@ fn read_headers(fields: &Fields<'_>, reader: &Reader<'_>) -> Vec<(HeaderName, He
         headers.extend(template.map(|template| (header, template)));
     }
     headers
-}
-
-fn read_body(
-    fields: &Fields<'_>,
-    reader: &Reader<'_>,
-    headers: &[(HeaderName, HeaderTemplate)],
-) -> Option<BodyTemplate> {
-    let body = fields.get("body")?;
-    let value = reader.value(body, fields.location("body"), fields.problems());
-    let content_type = headers.iter().find_map(|(name, value)| match value {
-        HeaderTemplate::Text(text) if *name == hyper::header::CONTENT_TYPE => text.literal(),
-        _ => None,
-    });
-    let essence = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
-    let encoding = match essence {
-        Some("application/x-www-form-urlencoded") => BodyEncoding::Form,
-        Some(json) if json == "application/json" || json.ends_with("+json") => BodyEncoding::Json,
-        Some(_) => BodyEncoding::Text,
-        None => match &value {
-            ValueTemplate::Text(_) | ValueTemplate::Literal(Value::String(_)) => BodyEncoding::Text,
-            _ => BodyEncoding::Json,
-        },
-    };
-    Some(BodyTemplate { value, encoding })
 }
 
 fn read_auth(fields: &Fields<'_>, reader: &Reader<'_>) -> Option<HttpAuth> {
@@ -298,8 +266,21 @@ fn secret_member(
     scalar::secret(&secret, reader.folder)
 }
 
-const HTTP: [&str; 9] =
-    ["method", "url", "query", "headers", "body", "timeout", "allow_private", "auth", "retries"];
+const HTTP: [&str; 10] = [
+    "method",
+    "url",
+    "query",
+    "headers",
+    "body",
+    "timeout",
+    "allow_private",
+    "auth",
+    "retries",
+    "lists",
+];
+
+const LISTS: [(&str, ListStyle); 2] =
+    [("repeated", ListStyle::Repeated), ("indexed", ListStyle::Indexed)];
 
 const OAUTH: [&str; 4] = ["token_url", "client_id", "client_secret", "scope"];
 

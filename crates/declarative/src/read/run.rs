@@ -1,12 +1,12 @@
 //! Reading `run`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mcp_flow_workflow::document::{Fields, Problems, ValuePath, read_condition, shown};
 use serde_json::Value;
 
-use super::{Reader, scalar};
+use super::{Reader, interpreter, scalar};
 use crate::model::{Argument, CommandAction, EnvironmentValue};
 use crate::sandbox::{SandboxMode, SandboxRules};
 use crate::template::Template;
@@ -33,12 +33,15 @@ pub(super) fn read(
         None => Vec::new(),
         Some(_) => read_arguments(&fields, "args", &reader),
     };
-    check_flags(&args, &fields);
     let env = read_environment(&fields, &reader);
     let cwd =
         fields.text("cwd", 1..=4096).and_then(|cwd| literal_path(&fields, "cwd", &cwd, &reader));
     let stdin = fields.get("stdin");
-    let stdin = stdin.map(|stdin| reader.value(stdin, fields.location("stdin"), problems));
+    let stdin =
+        stdin.map(|stdin| reader.value_with_secrets(stdin, fields.location("stdin"), problems));
+    if let Some(program) = &program {
+        interpreter::check(program, &args, stdin.as_ref(), &fields);
+    }
     let timeout = scalar::duration(&fields, "timeout", MIN_TIMEOUT..=MAX_TIMEOUT);
     let success = match fields.get("success") {
         None => vec![0],
@@ -154,49 +157,6 @@ fn one(
     }
     Some(template)
 }
-
-/// Rejects variables in the code of an interpreter, which would be code as well.
-fn check_flags(args: &[Argument], fields: &Fields<'_>) {
-    let program = fields.get("program").and_then(Value::as_str).unwrap_or_default();
-    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let name = name.trim_end_matches(|character: char| !character.is_ascii_alphabetic());
-    let Some((_, flag)) = INTERPRETERS.iter().find(|(known, _)| *known == name) else { return };
-    let is_code_flag = |argument: &Argument| {
-        let Argument::One(template) = argument else { return false };
-        template.literal().is_some_and(|text| {
-            text.starts_with('-') && !text.starts_with("--") && text.contains(*flag)
-        })
-    };
-    let Some(code) = args.iter().position(is_code_flag) else { return };
-    let has_variables = match args.get(code + 1) {
-        Some(Argument::One(template)) => template.literal().is_none(),
-        Some(_) => true,
-        None => false,
-    };
-    if has_variables {
-        let message = format!(
-            "the code that {name} runs cannot have variables, which could contain code; pass them \
-             as further arguments, such as \"$1\" of a shell"
-        );
-        fields.note("args", message);
-    }
-}
-
-/// Programs that run code in an argument, and the flag before it.
-const INTERPRETERS: [(&str, char); 12] = [
-    ("sh", 'c'),
-    ("bash", 'c'),
-    ("dash", 'c'),
-    ("zsh", 'c'),
-    ("ksh", 'c'),
-    ("fish", 'c'),
-    ("python", 'c'),
-    ("perl", 'e'),
-    ("ruby", 'e'),
-    ("node", 'e'),
-    ("php", 'r'),
-    ("pwsh", 'c'),
-];
 
 fn read_environment(fields: &Fields<'_>, reader: &Reader<'_>) -> Vec<(Box<str>, EnvironmentValue)> {
     let Some(value) = fields.get("env") else { return Vec::new() };

@@ -53,12 +53,13 @@ pub(super) fn duration(
 
 fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
-    let end = text.find(|character: char| !(character.is_ascii_digit() || character == '.'))?;
+    let is_unit = |character: char| !(character.is_ascii_digit() || character == '.');
+    let end = text.find(is_unit).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let number: f64 = number.parse().ok()?;
     let factor = match unit.trim() {
         "ms" => 0.001,
-        "s" => 1.0,
+        "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
         _ => return None,
@@ -113,10 +114,12 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_have_units() {
-        for (text, millis) in [("500ms", 500), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000), ("5", 5_000)]
+        {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "5", "s", "-1s", "1 year", "1e9s", "99999999999999999999h"] {
+        for text in ["", ".", "s", "-1s", "1 year", "1e9s", "99999999999999999999h"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
         for (text, bytes) in [("10", 10), ("1K", 1024), ("3 MiB", 3 << 20), ("2G", 2 << 30)] {

@@ -70,6 +70,8 @@ impl MockServer {
         let (answer, log) = (Arc::new(answer), received.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // Head and body are written separately, and must not wait for each other.
+                stream.set_nodelay(true).unwrap();
                 let (answer, log, acceptor) = (answer.clone(), log.clone(), acceptor.clone());
                 tokio::spawn(async move {
                     match acceptor {

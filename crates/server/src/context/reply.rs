@@ -77,7 +77,8 @@ impl Context {
         }
         self.embed_small_links(&mut output);
         if self.violates_schema(&output) {
-            tracing::error!(tool = ?self.tool(), "a result violates the tool's output schema");
+            let tool = self.tool().map(|tool| tool.definition().name.clone());
+            tracing::error!(tool, "a result violates the tool's output schema");
             output = Cow::Owned(ToolOutput::failure(SCHEMA_VIOLATED));
         }
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))

@@ -155,6 +155,9 @@ impl<'a> Fields<'a> {
                 break;
             }
             let message = match nearest(name, known.iter().copied()) {
+                _ if name == "<<" => {
+                    "merge keys of YAML are not supported; write the members out".to_owned()
+                }
                 Some(meant) => format!("`{name}` is unknown; did you mean `{meant}`?"),
                 None => {
                     format!("`{}` is unknown; known are {}", short(name), known.join(", "))
