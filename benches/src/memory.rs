@@ -1,5 +1,5 @@
 //! Memory of a server whose client sends much and reads nothing, compared with the same server
-//! idle.
+//! idle, and the size of its program.
 
 use std::{
     io::{self, Write},
@@ -41,17 +41,22 @@ impl Arguments {
     /// Measures, writes `memory.json`, and returns the report.
     pub(crate) fn run(self) -> anyhow::Result<String> {
         let target = Target::find()?;
-        let mut command = Command::new(self.mcp_flow.locate(&target)?);
+        let program = self.mcp_flow.locate(&target)?;
+        let program_bytes = std::fs::metadata(&program)?.len();
+        let mut command = Command::new(program);
         command.args(["stdio", "--diagnostics"]);
         let readings = flood(command, self.calls)?;
+        let idle_private = megabytes(readings.idle_private_bytes);
         let growth = megabytes(readings.stalled_rss_bytes.saturating_sub(readings.idle_rss_bytes));
         let results = Results {
             environment: Environment::describe()?,
             calls: self.calls,
             text_bytes: TEXT_BYTES,
             holds: vec![
-                Threshold::new("mcp-flow idle RSS, MB", 8.0, megabytes(readings.idle_rss_bytes)),
-                Threshold::new("mcp-flow RSS growth while replies are not read, MB", 32.0, growth),
+                Threshold::new("size of the program, MB", 22.0, megabytes(program_bytes)),
+                Threshold::new("idle RSS, MB", 14.0, megabytes(readings.idle_rss_bytes)),
+                Threshold::new("idle RSS without files, MB", 3.5, idle_private),
+                Threshold::new("RSS growth while replies are not read, MB", 32.0, growth),
             ],
             readings,
         };
@@ -89,6 +94,7 @@ fn flood(command: Command, calls: usize) -> anyhow::Result<Readings> {
 
     Ok(Readings {
         idle_rss_bytes: idle.resident,
+        idle_private_bytes: idle.private,
         stalled_rss_bytes: stalled.resident,
         stalled_peak_rss_bytes: stalled.peak,
         calls_sent_while_stalled,
@@ -138,6 +144,7 @@ struct Results {
 #[serde(rename_all = "camelCase")]
 struct Readings {
     idle_rss_bytes: u64,
+    idle_private_bytes: u64,
     stalled_rss_bytes: u64,
     stalled_peak_rss_bytes: u64,
     calls_sent_while_stalled: usize,

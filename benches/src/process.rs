@@ -46,6 +46,8 @@ pub(crate) fn waited_for_cores(process: u32) -> Duration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) resident: u64,
+    /// Resident memory that is not of files.
+    pub(crate) private: u64,
     /// The peak since the process started.
     pub(crate) peak: u64,
 }
@@ -59,7 +61,8 @@ impl Memory {
                 .map(|kilobytes| kilobytes * 1024)
                 .with_context(|| format!("/proc/PID/status has no {name}; has the server exited?"))
         };
-        Ok(Self { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+        let (resident, private) = (field("VmRSS:")?, field("RssAnon:")?);
+        Ok(Self { resident, private, peak: field("VmHWM:")? })
     }
 
     /// Waits until the memory of a process has hardly changed for two seconds.

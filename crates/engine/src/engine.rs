@@ -162,6 +162,10 @@ impl Engine {
     ) -> Result<AnswerReply, EngineError> {
         for _ in 1..CONFLICT_ATTEMPTS {
             let replied = self.try_respond(id, owner, &response).await;
+            if matches!(replied, Err(EngineError::UnknownFlow(_))) {
+                let forwarded = self.forward_to_any(id, owner, &response).await;
+                return forwarded.unwrap_or(replied);
+            }
             if !is_conflict(&replied) {
                 return replied;
             }

@@ -2,7 +2,8 @@
 //!
 //! A flow may ask in one branch while another branch runs a step. Only the node that runs the step
 //! can append then, so it is sent the answer, and its outcome comes back, both as messages of the
-//! store. A message may be lost; the caller then gets an error that says to try again.
+//! store. So are answers to a flow that this program does not have. A message may be lost; the caller
+//! then gets an error that says to try again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -65,6 +66,23 @@ impl Engine {
         };
         let holder = shared.head(id).await?.and_then(|head| head.holder);
         Ok(holder.filter(|holder| *holder != Epoch::NONE && *holder != membership.epoch()))
+    }
+
+    /// Has a node that has the flow of a session answer it, if there is one.
+    pub(crate) async fn forward_to_any(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        request: &AnswerRequest,
+    ) -> Option<Result<AnswerReply, EngineError>> {
+        let nodes = self.nodes().await.ok()?;
+        for node in nodes.iter().filter(|node| Some(node.epoch) != self.epoch()) {
+            match self.forward_answer(node.epoch, id, owner, request).await {
+                Err(EngineError::Busy | EngineError::Store(_)) => {}
+                replied => return Some(replied),
+            }
+        }
+        None
     }
 
     /// Has another node answer a session that it works on.

@@ -66,7 +66,10 @@ pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
         EngineError::AlreadyCancelled => session_error(ALREADY_CANCELLED, session),
         EngineError::UnknownFlow(name) => session_error(NOT_INTERACTIVE, session)
             .with("reason", "tool")
-            .with("toolName", name.as_str()),
+            .with("toolName", name.as_str())
+            .details(format!(
+                "No running server has the flow `{name}`; answer when one that has it is running."
+            )),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => session_error(SESSION_NOT_FOUND, session),
         EngineError::Outdated => outdated_token(session, State::Processing),

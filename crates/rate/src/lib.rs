@@ -29,6 +29,25 @@ impl Rate {
     pub fn per_minute(times: u32) -> Self {
         Self { burst: times, per_second: f64::from(times) / 60.0 }
     }
+
+    /// Share of one of several nodes that keep to a limit together.
+    ///
+    /// ```
+    /// use mcp_flow_rate::Rate;
+    ///
+    /// let rate = Rate { burst: 4, per_second: 2.0 };
+    /// assert_eq!(rate.share(2), Rate { burst: 2, per_second: 1.0 });
+    /// assert_eq!(rate.share(0), rate);
+    /// assert_eq!(rate.share(9).burst, 1);
+    /// ```
+    #[must_use]
+    pub fn share(self, nodes: u32) -> Self {
+        let nodes = nodes.max(1);
+        Self {
+            burst: self.burst.div_ceil(nodes).max(1),
+            per_second: self.per_second / f64::from(nodes),
+        }
+    }
 }
 
 /// A token bucket.

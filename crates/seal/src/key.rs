@@ -41,11 +41,21 @@ impl Key {
         Zeroizing::new(URL_SAFE_NO_PAD.encode(self.secret()))
     }
 
+    /// Reads a key from the forms that tools write: base64 of either alphabet with or without its
+    /// padding, or hexadecimal.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut secret = Zeroizing::new([0; Self::LENGTH]);
+        if text.len() == 2 * Self::LENGTH && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            for (byte, digits) in secret.iter_mut().zip(text.as_bytes().chunks(2)) {
+                let digits = std::str::from_utf8(digits).ok()?;
+                *byte = u8::from_str_radix(digits, 16).ok()?;
+            }
+            return Some(Self::from_bytes(*secret));
+        }
+        let text = Zeroizing::new(text.trim_end_matches('=').replace('+', "-").replace('/', "_"));
         // One byte more, so that a longer key is not truncated.
         let mut bytes = Zeroizing::new([0; Self::LENGTH + 1]);
-        let length = URL_SAFE_NO_PAD.decode_slice(text, &mut *bytes).ok()?;
+        let length = URL_SAFE_NO_PAD.decode_slice(text.as_bytes(), &mut *bytes).ok()?;
         if length != Self::LENGTH {
             return None;
         }
@@ -65,10 +75,13 @@ impl fmt::Debug for Key {
 #[non_exhaustive]
 pub enum BadKeys {
     /// There is no key in it.
-    #[error("there is no key; write one of 43 characters, 32 random bytes in URL-safe base64")]
+    #[error(
+        "there is no key; write 32 random bytes in base64 or hexadecimal, as from \
+         `openssl rand -hex 32`"
+    )]
     None,
     /// One of them is malformed. Its text is not repeated: it may be a key with a typo.
-    #[error("key {0} must be 43 characters, 32 bytes in URL-safe base64 without padding")]
+    #[error("key {0} must be 32 bytes in base64 or hexadecimal, as from `openssl rand -hex 32`")]
     Malformed(usize),
     /// There are more keys than a ring holds.
     #[error("there are more than {0} keys; remove the oldest, which are last")]

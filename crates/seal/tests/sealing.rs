@@ -101,11 +101,17 @@ fn a_ring_is_parsed_from_text() {
         format!("{one}\n{two}\n"),
         format!("{one},{two}"),
         format!("# keys\r\n  {one}\t{one}\r\n\n# old\n{two}"),
+        format!("{one}=\n{}", "02".repeat(32)),
     ] {
         let read: KeyRing = text.parse().unwrap();
         assert!(ring(1).open(SEAL, 0, &read.seal(SEAL, None, b"", [0; 24])).is_ok());
         assert!(read.open(SEAL, 0, &ring(2).seal(SEAL, None, b"", [0; 24])).is_ok());
     }
+    let standard = "+/v7+/v7+/v7+/v7+/v7+/v7+/v7+/v7+/v7+/v7+/s=";
+    let hexadecimal = "FBFBfbfb".repeat(8);
+    let read: KeyRing = standard.parse().unwrap();
+    let sealed = read.seal(SEAL, None, b"", [0; 24]);
+    assert!(hexadecimal.parse::<KeyRing>().unwrap().open(SEAL, 0, &sealed).is_ok());
     let many: String = ('A'..='Q').map(|letter| format!("{letter}{}\n", &one[1..])).collect();
     for (text, expected) in [
         ("", BadKeys::None),
@@ -113,6 +119,7 @@ fn a_ring_is_parsed_from_text() {
         (&one[1..], BadKeys::Malformed(1)),
         (&format!("{one} {two}A"), BadKeys::Malformed(2)),
         (&format!("{one} {}", "A".repeat(100)), BadKeys::Malformed(2)),
+        (&format!("{one} {}", "+2".repeat(32)), BadKeys::Malformed(2)),
         (&many, BadKeys::TooMany(16)),
     ] {
         assert_eq!(text.parse::<KeyRing>().unwrap_err(), expected, "{text}");

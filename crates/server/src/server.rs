@@ -328,13 +328,7 @@ impl Server {
 
     /// The share of this node in a rate limit of all nodes together.
     pub(crate) fn share_of(&self, rate: Rate) -> Rate {
-        match self.inner.nodes.load(Ordering::Relaxed) {
-            0 | 1 => rate,
-            nodes => Rate {
-                burst: rate.burst.div_ceil(nodes).max(1),
-                per_second: rate.per_second / f64::from(nodes),
-            },
-        }
+        rate.share(self.inner.nodes.load(Ordering::Relaxed))
     }
 
     pub(crate) fn tasks(&self) -> &Tasks {
@@ -395,8 +389,8 @@ impl Server {
     }
 
     /// The level of detail to record for a request dispatched now.
-    pub(crate) fn detail(&self) -> Detail {
-        let details = self.inner.observers.iter().map(|observer| observer.detail());
+    pub(crate) fn detail_of(&self, method: &str) -> Detail {
+        let details = self.inner.observers.iter().map(|observer| observer.detail_of(method));
         details.max().unwrap_or(Detail::Nothing)
     }
 

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+mod first_line;
 pub mod lines;
 pub mod listen;
 mod pipe;

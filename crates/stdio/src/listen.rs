@@ -15,6 +15,7 @@ use mcp_flow_server::{ConnectionInfo, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
+use crate::first_line::FirstLine;
 use crate::lines;
 
 /// A bound socket that is not served yet.
@@ -123,6 +124,7 @@ fn spawn_connection(
     let draining = tasks.draining().clone();
     tasks.spawn(async move {
         let (reader, writer) = tokio::io::split(stream);
+        let reader = FirstLine::of(reader);
         let ended = lines::drive(&connection, reader, writer, draining.cancelled()).await;
         if let Err(error) = ended {
             tracing::debug!(%error, "connection lost");

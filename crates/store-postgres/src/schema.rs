@@ -2,6 +2,7 @@
 
 use mcp_flow_seal::KeyRing;
 use mcp_flow_store_rows::{StoreOpenError, check_keys, seal_check};
+use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::error::open_error;
@@ -15,31 +16,45 @@ pub(crate) async fn prepare(link: &Link, keys: &KeyRing) -> Result<(), StoreOpen
     let exists = "SELECT to_regclass('mcp_flow_record') IS NOT NULL";
     let exists: bool = client.query_typed(exists, &[]).await.map_err(failed)?[0].get(0);
     if !exists {
+        // A newer version may have tables of other names.
+        let described = "SELECT to_regclass('mcp_flow_meta') IS NOT NULL";
+        if client.query_typed(described, &[]).await.map_err(failed)?[0].get(0) {
+            check_format(&client).await?;
+        }
         let create = format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK}); {TABLES} COMMIT;");
         if let Err(error) = client.batch_execute(&create).await {
             let _ = client.batch_execute("ROLLBACK").await;
             return Err(open_error(&error));
         }
     }
+    check_format(&client).await?;
     let sealed = seal_check(keys)?;
     let keep = "INSERT INTO mcp_flow_meta (name, value) VALUES ('seal', $1) \
                 ON CONFLICT (name) DO NOTHING";
     client.query_typed(keep, &[(&sealed, Type::BYTEA)]).await.map_err(failed)?;
-    let known = "SELECT name, value FROM mcp_flow_meta WHERE name IN ('format', 'seal')";
+    let known = "SELECT value FROM mcp_flow_meta WHERE name = 'seal'";
     for row in client.query_typed(known, &[]).await.map_err(failed)? {
-        let (name, value): (&str, &[u8]) = (row.get(0), row.get(1));
-        if name == "seal" {
-            check_keys(keys, value)?;
-            continue;
-        }
-        let found = value.try_into().map_or(0, u32::from_be_bytes);
-        if found != FORMAT {
-            return Err(StoreOpenError::Format { found, known: FORMAT });
-        }
+        check_keys(keys, row.get(0))?;
     }
     // Sealed again with the current key, so that older ones can be dropped.
     let renew = "UPDATE mcp_flow_meta SET value = $1 WHERE name = 'seal'";
     client.query_typed(renew, &[(&sealed, Type::BYTEA)]).await.map_err(failed)?;
+    Ok(())
+}
+
+/// Fails if the tables are of another version.
+async fn check_format(client: &Client) -> Result<(), StoreOpenError> {
+    let format = "SELECT value FROM mcp_flow_meta WHERE name = 'format'";
+    let rows = client.query_typed(format, &[]).await.map_err(|error| open_error(&error))?;
+    for row in rows {
+        let value: &[u8] = row.get(0);
+        let found = value.try_into().map(u32::from_be_bytes).map_err(|_| {
+            StoreOpenError::Unusable("its format, in the table mcp_flow_meta, is no number".into())
+        })?;
+        if found != FORMAT {
+            return Err(StoreOpenError::Format { found, known: FORMAT });
+        }
+    }
     Ok(())
 }
 

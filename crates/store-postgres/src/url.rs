@@ -39,6 +39,8 @@ impl FromStr for PostgresUrl {
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
                 Some(("sslrootcert", path)) => trust = Trust::File(PathBuf::from(path)),
+                // With TLS the certificate is always verified, its name included.
+                Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
                 _ => kept.push(part),
             }
         }
@@ -115,6 +117,11 @@ mod tests {
             let url: PostgresUrl = url.parse().unwrap();
             assert_eq!(url.to_string(), shown);
             assert_eq!(format!("{url:?}"), shown);
+        }
+        for mode in ["verify-ca", "verify-full"] {
+            let url: PostgresUrl =
+                format!("postgres://ada@db/flows?sslmode={mode}").parse().unwrap();
+            assert_eq!(url.config.get_ssl_mode(), tokio_postgres::config::SslMode::Require);
         }
         for bad in ["postgres://ada@db", "postgres://db/x?colour=red", "postgres://db:port/x"] {
             assert!(bad.parse::<PostgresUrl>().is_err(), "{bad}");

@@ -23,6 +23,13 @@ fn unusable_servers_are_refused() {
     server.execute(&url, newer);
     let refused = open(&url, 1).unwrap_err();
     assert!(matches!(refused, StoreOpenError::Format { found: 2, known: 1 }), "{refused:?}");
+    // Nothing is added to the tables of a newer version.
+    server.execute(&url, "DROP TABLE mcp_flow_record");
+    let refused = open(&url, 1).unwrap_err();
+    assert!(matches!(refused, StoreOpenError::Format { found: 2, known: 1 }), "{refused:?}");
+    server.execute(&url, "CREATE TABLE mcp_flow_record (renamed int)");
+    server.execute(&url, "UPDATE mcp_flow_meta SET value = 'two' WHERE name = 'format'");
+    assert!(open(&url, 1).unwrap_err().to_string().contains("mcp_flow_meta, is no number"));
 
     let missing = url.replace("/test_", "/missing_");
     let cases = [

@@ -4,7 +4,8 @@
 //! send every answer to a random node, and again elsewhere if there is no reply. Whatever happens:
 //!
 //! - The result of a session has every answer that was accepted, once and in order.
-//! - Every step has run; more than once only if there was a fault meanwhile, with the same key.
+//! - Every step has run; more than once only if there was a fault meanwhile, with the same key. A
+//!   planned restart is no fault.
 //! - Every session ends.
 
 mod node;
@@ -12,6 +13,7 @@ mod node;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -46,8 +48,8 @@ impl Cluster {
         set.and_then(|set| set.parse().ok()).unwrap_or(usual)
     }
 
-    /// Runs sessions without faults, then with faults until all were injected, and checks
-    /// everything. Prints its seed; `MCP_FLOW_CLUSTER_SEED` repeats a run.
+    /// Runs sessions while each node is restarted, then with faults until all were injected, and
+    /// checks everything. Prints its seed; `MCP_FLOW_CLUSTER_SEED` repeats a run.
     pub async fn survive(self) {
         let seed = std::env::var("MCP_FLOW_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -58,33 +60,52 @@ impl Cluster {
         }
         let nodes = Arc::new(nodes);
         let mut random = fastrand::Rng::with_seed(seed);
-        let before = self.lines().len();
-        self.converse(&nodes, &mut random).await;
-        let written = self.lines().len() - before;
-        let expected = SESSIONS * usize::try_from(ENTRIES).unwrap_or(usize::MAX);
-        assert_eq!(written, expected, "a step ran twice without a fault");
-        let (done, mut is_done) = tokio::sync::watch::channel(0);
-        let (mut random, mut fork) = (random.fork(), random.fork());
-        let sessions = async {
-            loop {
-                is_done.borrow_and_update();
-                let is_last = is_done.has_changed().is_err();
-                self.converse(&nodes, &mut random).await;
-                if is_last {
-                    return;
-                }
+        let restarts = async {
+            for (node, store) in nodes.iter().zip(&self.stores) {
+                sleep(RESTART_PAUSE).await;
+                let mut node = node.lock().await;
+                node.terminate().await;
+                *node = ClusterNode::start(&self.program, &self.folder, store).await;
             }
         };
-        let inject = async {
+        let rounds = self.converse_during(&nodes, &mut random.fork(), restarts).await;
+        let expected = rounds * SESSIONS * usize::try_from(ENTRIES).unwrap_or(usize::MAX);
+        assert_eq!(self.lines().len(), expected, "a step ran twice without a fault");
+        let mut fork = random.fork();
+        let faults = async {
             for number in 0..self.faults {
                 sleep(Duration::from_millis(fork.u64(50..600))).await;
                 self.inject(&nodes, number, &mut fork).await;
-                done.send_replace(number + 1);
             }
-            drop(done);
         };
-        tokio::join!(sessions, inject);
+        self.converse_during(&nodes, &mut random, faults).await;
         self.check_effects();
+    }
+
+    /// Runs sessions until some work has ended, and once more. Returns how often.
+    async fn converse_during(
+        &self,
+        nodes: &Arc<Vec<Mutex<ClusterNode>>>,
+        random: &mut fastrand::Rng,
+        work: impl Future<Output = ()>,
+    ) -> usize {
+        let is_done = AtomicBool::new(false);
+        let sessions = async {
+            let mut rounds = 0;
+            loop {
+                let is_last = is_done.load(Ordering::Acquire);
+                self.converse(nodes, random).await;
+                rounds += 1;
+                if is_last {
+                    return rounds;
+                }
+            }
+        };
+        let work = async {
+            work.await;
+            is_done.store(true, Ordering::Release);
+        };
+        tokio::join!(sessions, work).0
     }
 
     /// Kills, pauses or cuts off a node.
@@ -257,6 +278,9 @@ const RETRIED: [&str; 4] =
 
 /// Number of replies that are printed if a session does not end.
 const LAST_REPLIES: usize = 20;
+
+/// Pause before the planned restart of a node.
+const RESTART_PAUSE: Duration = Duration::from_millis(300);
 
 const SESSIONS: usize = 8;
 const ENTRIES: u64 = 4;

@@ -29,7 +29,7 @@ async fn sessions_move_between_nodes_that_share_a_database() {
 
 async fn sessions_move(folder: &Path, store: &str) {
     let start = async || ClusterNode::start(Path::new(PROGRAM), folder, store).await;
-    let (mut first, second) = (start().await, start().await);
+    let (mut first, mut second) = (start().await, start().await);
     let session = open(first.address()).await;
     for node in [&first, &second] {
         assert_eq!(echo(node.address(), &session).await, "hello");

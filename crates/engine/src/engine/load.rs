@@ -66,7 +66,8 @@ impl Engine {
         let now = self.now();
         let limit = session.overdue(now)?;
         let mut expired = session.clone();
-        let ended = session.end(Ending::Expired(limit), now, &self.inner.limits.bounds);
+        let at = session.deadline().unwrap_or(now);
+        let ended = session.end(Ending::Expired(limit), at, &self.inner.limits.bounds);
         expired.apply(ended).ok()?;
         Some(expired)
     }

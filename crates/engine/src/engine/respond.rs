@@ -34,6 +34,9 @@ impl Engine {
         let slot = self.owned_slot(id, owner).await?;
         if let Some(rate) = limits.rate {
             let now = tokio::time::Instant::now().into_std();
+            // Any node takes answers to a session.
+            let nodes = self.inner.membership.as_ref().map_or(1, |membership| membership.rank().1);
+            let rate = rate.share(u32::try_from(nodes).unwrap_or(u32::MAX));
             let taken = self.inner.rates.take(&id, rate, now);
             taken.map_err(|retry_after| EngineError::RateLimited { retry_after })?;
         }

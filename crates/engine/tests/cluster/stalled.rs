@@ -131,4 +131,10 @@ async fn sessions_of_unknown_flows_are_left_to_other_nodes() {
     assert!(joined.elapsed() < Duration::from_secs(2), "it took {:?}", joined.elapsed());
     settled(&three.engine, view.id).await;
     assert_eq!(without.nodes().await.unwrap().len(), 2);
+    // It has the other node answer.
+    let replied = without.respond(view.id, &me(), json!("end").into()).await;
+    let Ok(AnswerReply::Accepted(ended)) = replied else { panic!("{replied:?}") };
+    assert_eq!(result(&ended), json!(["first"]));
+    let unknown = without.start(start("ledger")).await;
+    assert!(matches!(unknown, Err(EngineError::UnknownFlow(_))), "{unknown:?}");
 }

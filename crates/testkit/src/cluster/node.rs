@@ -66,7 +66,7 @@ impl ClusterNode {
     }
 
     /// Has it drain, and waits for its end.
-    pub async fn terminate(mut self) {
+    pub async fn terminate(&mut self) {
         super::signal(self.process(), rustix::process::Signal::TERM);
         let ended = within("a node to drain", self.child.wait()).await;
         let ended = ended.expect("a node can be waited for");
