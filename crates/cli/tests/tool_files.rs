@@ -70,7 +70,35 @@ fn tool_files_are_created_checked_and_tried() {
     let (out, error, code) = run(folder.path(), &words);
     assert_eq!(code, Some(0), "{out} {error}");
     assert!(out.contains("Hello, Ada!"), "{out}");
+    // No argument approves, so none is suggested.
+    let words = ["tool", "try", "tools/c.flow.yaml", "c.flow", "name=Ada", "count=2"];
+    let (out, error, code) = run(folder.path(), &words);
+    assert_eq!(code, Some(2), "{out} {error}");
+    assert!(error.contains("`approve`; pass a file with --answers"), "{error}");
     assert!(run(folder.path(), &["tool", "schema"]).0.contains("\"$defs\""));
+}
+
+/// A tool that cannot be tried: what it lacks, or which others there are.
+#[test]
+fn trying_a_tool_says_what_it_lacks() {
+    let folder = folder_with(
+        "tools: [{name: key, description: d, run: {program: env, env: {A: {secret: 'env:MISSING_KEY_7'}}}}, {name: program, \
+         description: d, run: {program: no-such-program-7}}, {name: inner.part, description: d, internal: true, run: \
+         {program: echo, args: [inside]}}]",
+    );
+    let tried = |name: &str| run(folder.path(), &["tool", "try", "tools/tools.yaml", name]);
+    for (name, code, expected) in [
+        ("key", 1, "the secret env:MISSING_KEY_7 is not set"),
+        ("program", 1, "no-such-program-7 is not installed"),
+        ("inner.part", 0, "inside"),
+        ("inner_part", 0, "inside"),
+        ("progam", 2, "did you mean `program`?"),
+        ("other", 2, "it has key, program, inner.part"),
+    ] {
+        let (out, error, ended) = tried(name);
+        assert_eq!(ended, Some(code), "{name}: {out} {error}");
+        assert!(format!("{out}{error}").contains(expected), "{name}: {out} {error}");
+    }
 }
 
 #[test]
@@ -197,6 +225,23 @@ tools:
 - name: network
   description: Network interfaces that are up
   run: {{program: sh, args: [-c, 'cat /proc/net/route; ulimit -c; ulimit -n'], sandbox: {{mode: strict, read: [/proc]}}}}
+- name: namespaces
+  description: Its namespaces, and what only root may do
+  run:
+    program: sh
+    args: [-c, 'chroot / true 2> /dev/null && echo root; readlink /proc/self/ns/uts /proc/self/ns/ipc']
+    env: {{PATH: {{inherit: true}}}}
+    sandbox: {{mode: strict, read: [/proc]}}
+- name: owner
+  description: Does what only root may, without namespaces
+  run:
+    program: sh
+    args: [-c, 'chroot / true 2> /dev/null && echo changed the root; echo done']
+    env: {{PATH: {{inherit: true}}}}
+    sandbox: files
+- name: signal
+  description: Signals the server
+  run: {{program: sh, args: [-c, 'kill -0 $PPID 2> /dev/null && echo signalled; echo done'], sandbox: files}}
 - name: daemon
   description: Leaves a process behind, in a session of its own and with its output closed
   run:
@@ -245,6 +290,20 @@ tools:
     assert!(folder.path().join("allowed/new").exists() && !folder.path().join("new").exists());
     // A new network namespace has no routes.
     assert_eq!(server.text("network", json!({})), "0\n1024");
+    // Also root has no capabilities.
+    assert_eq!(server.text("owner", json!({})), "done");
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut version = release.split('.').map(|number| number.parse().unwrap_or(0));
+    if (version.next(), version.next()) >= (Some(6), Some(12)) {
+        assert_eq!(server.text("signal", json!({})), "done");
+    }
+    let namespaces = server.text("namespaces", json!({}));
+    let names: Vec<_> = namespaces.lines().collect();
+    assert!(names.len() == 2 && names[0].starts_with("uts:"), "{namespaces}");
+    for (name, own) in names.iter().zip(["uts", "ipc"]) {
+        let own = std::fs::read_link(format!("/proc/self/ns/{own}")).unwrap();
+        assert_ne!(Path::new(name), own);
+    }
     // Root is not bound by limits on processes, but by the launcher.
     assert_eq!(server.text("fork", json!({"count": 8})), "8");
     let forked = server.call("fork", json!({"count": 60}));
@@ -332,6 +391,30 @@ fn missing_secrets_are_named_at_the_start() {
         .stdin(std::process::Stdio::null());
     let error = String::from_utf8(output(&mut command).stderr).unwrap();
     assert!(error.contains("env:MISSING_KEY_7"), "{error}");
+}
+
+/// What is missing after a change is reported as at the start, and once.
+#[test]
+fn tools_that_become_unavailable_are_reported() {
+    let tool = |name: &str, program: &str| {
+        format!("tools: [{{name: {name}, description: d, run: {{program: {program}}}}}]")
+    };
+    let folder = folder_with(&tool("a", "echo"));
+    let mut server = Stdio::start(folder.path(), |command| {
+        command.args(["--store", "memory:"]).stderr(std::process::Stdio::piped());
+    });
+    assert_eq!(server.text("a", json!({})), "");
+    let log = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let mut log = log.map(Result::unwrap).filter(|line| line.contains("is not available"));
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join("tools").join(name), text).unwrap();
+    };
+    write("tools.yaml", &tool("a", "no-such-program-7"));
+    assert!(log.next().unwrap().contains("no-such-program-7 is not installed"));
+    write("z.yaml", &tool("b", "echo"));
+    write("z2.yaml", &tool("b", "echo"));
+    let line = log.next().unwrap();
+    assert!(line.contains("z2.yaml") && line.contains("another file declares"), "{line}");
 }
 
 /// Every example runs: APIs are played, git, jq, tar and PostgreSQL are real.

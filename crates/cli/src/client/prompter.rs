@@ -108,13 +108,19 @@ impl Prompter {
     ) -> anyhow::Result<Value> {
         self.state.lock().session = Some(session.to_owned());
         self.progress.clear();
-        let key = question.key.clone();
+        let (key, is_approval) = (question.key.clone(), question.rules.is_approval());
         let (exit, reason) = match self.input.ask(question).await? {
             Reply::Answer(value) => return Ok(value),
             Reply::Interrupted => (Exit::Interrupted, "interrupted".to_owned()),
             Reply::Declined => (Exit::Denied, "not answered".to_owned()),
             Reply::EndOfInput if key == DEFAULT_KEY => {
                 let reason = "no answer to the question; pass one on standard input".to_owned();
+                (Exit::Usage, reason)
+            }
+            Reply::EndOfInput if is_approval => {
+                // No argument approves.
+                let reason =
+                    format!("no answer to the question `{key}`; pass a file with --answers");
                 (Exit::Usage, reason)
             }
             Reply::EndOfInput => {

@@ -99,7 +99,12 @@ impl Tool {
 
 /// Calls the tool as a client of a server with this file only.
 fn try_tool(file: PathBuf, name: String, words: Vec<String>) -> anyhow::Result<ExitCode> {
-    if !check::are_valid(&check::problems_of(std::slice::from_ref(&file))?)? {
+    let checked = check::problems_of(std::slice::from_ref(&file))?;
+    if !check::are_valid(&checked)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let name = check::find_tool(&file, &name)?;
+    if check::print_missing(&name, &checked)? {
         return Ok(ExitCode::FAILURE);
     }
     let program = std::env::current_exe()?;
@@ -107,6 +112,6 @@ fn try_tool(file: PathBuf, name: String, words: Vec<String>) -> anyhow::Result<E
     call.extend(words.into_iter().map(Into::into));
     call.extend(["--".into(), program.into_os_string(), "stdio".into(), "--tools".into()]);
     call.push(file.into_os_string());
-    call.extend(["--no-examples", "--store", "memory:"].map(Into::into));
+    call.extend(["--internal-tools", "--no-examples", "--store", "memory:"].map(Into::into));
     super::run(Arguments::try_parse_from(call).unwrap_or_else(|error| error.exit()))
 }

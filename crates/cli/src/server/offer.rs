@@ -58,6 +58,10 @@ pub(crate) struct OfferOptions {
     #[arg(long = "tools", value_name = "DIR", help_heading = "Content")]
     tools: Vec<PathBuf>,
 
+    /// Serve internal tools of files as well, which `mcp-flow tool try` does
+    #[arg(long, hide = true)]
+    internal_tools: bool,
+
     /// Serve the MCP servers that this file lists under `mcpServers`, the format of other MCP hosts
     #[arg(long, value_name = "FILE", help_heading = "Content")]
     pub(crate) gateway: Option<PathBuf>,
@@ -293,6 +297,10 @@ impl OfferOptions {
             flows = flows.flows(mcp_flow_examples::flows());
         }
         let library = tool_files::open(&self.tools)?;
+        let library = match self.internal_tools {
+            true => library.map(mcp_flow_declarative::ToolLibrary::serve_internal),
+            false => library,
+        };
         let server = match &library {
             Some(_) => server.resources(mcp_flow_declarative::schema_resource()),
             None => server,

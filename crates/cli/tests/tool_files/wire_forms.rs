@@ -70,6 +70,25 @@ async fn flow_files_ask_by_elicitation() {
         let ended = peer.reply_to(id).await;
         let expected = json!({"ordered": 3, "noted": "noted 3 apples"});
         assert_eq!(ended["result"]["structuredContent"], expected, "{ended}");
+        // Whether a person says no or closes the form: the call has not done what it was for.
+        for (answer, text) in [
+            (
+                json!({"action": "accept", "content": {"approve": false}}),
+                "Not approved: Order 3 apples?",
+            ),
+            (
+                json!({"action": "decline"}),
+                "The user declined to answer `approve`, and nothing more was done.",
+            ),
+        ] {
+            let call = json!({"name": "order", "arguments": {"item": "apples", "count": 3}});
+            let id = peer.ask("tools/call", call);
+            let asked = peer.find(|message| message["method"] == "elicitation/create").await;
+            peer.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
+            let ended = peer.reply_to(id).await;
+            assert_eq!(ended["result"]["isError"], true, "{ended}");
+            assert_eq!(ended["result"]["content"][0]["text"], text, "{ended}");
+        }
     }
 }
 

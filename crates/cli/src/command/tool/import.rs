@@ -21,7 +21,10 @@ pub(super) struct Import {
 
 pub(super) fn run(options: &Import) -> anyhow::Result<ExitCode> {
     let path = &options.spec;
-    let unread = || format!("cannot read {}", path.display());
+    let unread = || match path.to_str().is_some_and(|path| path.contains("://")) {
+        true => format!("{0} is no file; download it first: curl -LO {0}", path.display()),
+        false => format!("cannot read {}", path.display()),
+    };
     path.metadata().with_context(unread)?;
     let found = FoundFile::named(path);
     let text = found.read(MAX_BYTES).map_err(anyhow::Error::msg).with_context(unread)?;
@@ -36,7 +39,7 @@ pub(super) fn run(options: &Import) -> anyhow::Result<ExitCode> {
     let only = options.only.clone();
     let settings =
         ImportOptions { only, prefix: options.prefix.clone(), server: options.server.clone() };
-    let Imported { file, tools, left_out, secrets } = import(&spec, &settings)?;
+    let Imported { file, tools, left_out, secrets, private } = import(&spec, &settings)?;
     let yaml = to_yaml(&file);
     for reason in &left_out {
         eprintln!("left out: {}", sanitize(reason));
@@ -48,6 +51,10 @@ pub(super) fn run(options: &Import) -> anyhow::Result<ExitCode> {
     eprintln!("Imported {tools} tools{note}.");
     if !secrets.is_empty() {
         eprintln!("Set these environment variables: {}", sanitize(&secrets.join(", ")));
+    }
+    if !private.is_empty() {
+        let hosts = sanitize(&private.join(", "));
+        eprintln!("The tools may connect to {hosts}, which is not public: see `allow_private`.");
     }
     match &options.write {
         Some(path) => {
