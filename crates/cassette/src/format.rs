@@ -16,6 +16,12 @@ use crate::tape::find_asked;
 /// Version of the format that this program writes, and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
 
+/// Beginning of some files in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Levels of a message that the parser reads in any case.
+const MAX_LEVELS: usize = 100;
+
 /// Limit on the first line.
 const MAX_HEADER: u64 = 64 * 1024;
 
@@ -92,6 +98,8 @@ pub struct Cassette {
     pub header: CassetteHeader,
     /// Remarks for people, such as that the recording is incomplete.
     pub remarks: Vec<String>,
+    /// True if the file ends before the recording did: it was interrupted or cut off.
+    pub is_truncated: bool,
     pub(crate) records: Vec<Record>,
 }
 
@@ -147,6 +155,10 @@ impl Cassette {
     pub fn parse(mut input: impl BufRead) -> Result<Self, CassetteError> {
         let mut text = Vec::new();
         input.read_until(b'\n', &mut text)?;
+        // Some editors begin files with it.
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len());
+        }
         #[derive(Deserialize)]
         struct Version {
             cassette: u32,
@@ -157,7 +169,8 @@ impl Cassette {
             return Err(CassetteError::Newer(version.cassette));
         }
         let header = serde_json::from_slice(&text).map_err(|_| CassetteError::NotACassette)?;
-        let mut cassette = Self { header, remarks: Vec::new(), records: Vec::new() };
+        let mut cassette =
+            Self { header, remarks: Vec::new(), is_truncated: false, records: Vec::new() };
         let (mut line, mut is_complete) = (1, false);
         loop {
             line += 1;
@@ -191,6 +204,7 @@ impl Cassette {
         if !is_complete {
             let what = "the recording has no end; it was interrupted, and may be incomplete";
             cassette.remarks.push(what.to_owned());
+            cassette.is_truncated = true;
         }
         Ok(cassette)
     }
@@ -212,6 +226,10 @@ impl Cassette {
             return Ok(true);
         }
         let body = match (read.message, read.large) {
+            (Some(message), _) if is_too_deep(&message) => {
+                let problem = "the message is nested too deeply".to_owned();
+                return Err(CassetteError::Damaged { line, problem });
+            }
             (Some(message), _) => Body::Message(message),
             (None, Some(large)) => Body::Large(large),
             // Downloads, texts that are no messages, and what later versions add.
@@ -237,7 +255,8 @@ impl Cassette {
         let mut text = Vec::new();
         let mut input = BufReader::new(file).take(MAX_HEADER);
         let read = input.read_until(b'\n', &mut text);
-        read.is_ok() && serde_json::from_slice::<CassetteHeader>(&text).is_ok()
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        read.is_ok() && serde_json::from_slice::<CassetteHeader>(text).is_ok()
     }
 
     /// The requests with their responses, in the order they were sent: `at`, `time`, `connection`, `from`,
@@ -351,6 +370,12 @@ impl fmt::Display for Side {
     }
 }
 
+/// Returns whether a message has more levels than the parser reads. No recorder writes such messages.
+fn is_too_deep(raw: &RawValue) -> bool {
+    let levels = raw.get().bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    levels > MAX_LEVELS && serde_json::from_str::<Value>(raw.get()).is_err()
+}
+
 /// The messages in a value: one, or those of a batch.
 pub(crate) fn messages_in(raw: &RawValue) -> Vec<Parsed> {
     let text = raw.get().trim_start();
@@ -415,7 +440,21 @@ mod tests {
         for other in ["", "hello", "{}\n", "[]\n"] {
             assert!(matches!(read(other), Err(CassetteError::NotACassette)), "{other}");
         }
-        for damage in ["oops\n", "{\"message\":{}}\n", "{\"from\":\"moon\",\"message\":{}}\n"] {
+        assert_eq!(read(&format!("\u{feff}{HEADER}{line}")).unwrap().messages(), 1);
+        let nested = |levels: usize| {
+            let params = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            format!(
+                "{{\"from\":\"client\",\"message\":{{\"method\":\"x\",\"params\":{params}}}}}\n"
+            )
+        };
+        let many = format!("{{\"from\":\"client\",\"message\":[{}{{}}]}}\n", "{},".repeat(500));
+        for good in [nested(100), many] {
+            assert_eq!(read(&format!("{HEADER}{good}")).unwrap().messages(), 1);
+        }
+        let deep = nested(5000);
+        for damage in
+            ["oops\n", "{\"message\":{}}\n", "{\"from\":\"moon\",\"message\":{}}\n", &deep]
+        {
             let text = format!("{HEADER}{damage}{line}");
             assert!(matches!(read(&text), Err(CassetteError::Damaged { line: 2, .. })), "{damage}");
             let told = read(&text).unwrap_err().to_string();

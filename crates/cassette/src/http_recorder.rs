@@ -3,8 +3,8 @@
 //! Requests go to the same path of the target. Bodies are passed on frame by frame; a copy of each is
 //! cut into messages beside that. WebSockets are relayed as bytes.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,9 +20,10 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::connections::{ANONYMOUS, Connections};
 use crate::format::Side;
 use crate::local::is_local_request;
-use crate::recorded_body::{CopiedBody, RequestTap, ResponseTap};
+use crate::recorded_body::{CopiedBody, EventStream, RequestTap, ResponseTap};
 use crate::recorder::Recorder;
 use crate::relay_target::Target;
 use crate::tap::{FrameTap, Piece};
@@ -46,9 +47,7 @@ struct Relay {
 struct Inner {
     relay: HttpRelay,
     recorder: Recorder,
-    /// Connections by session id.
-    sessions: Mutex<HashMap<String, u64>>,
-    last_connection: AtomicU64,
+    connections: Arc<Connections>,
     last_exchange: AtomicU64,
 }
 
@@ -56,7 +55,10 @@ impl HttpRelay {
     /// Creates a relay to the server at a URL.
     pub fn new(target: &str, options: &HttpOptions) -> Result<Self, BadTarget> {
         let target = Target::parse(target).ok_or_else(|| {
-            BadTarget::new("--target is not the URL of a server: use http or https".to_owned())
+            BadTarget::new(
+                "--target must be a URL with http, https, ws or wss; record a server that is reached in \
+                 another way with `mcp-flow record FILE -- mcp-flow bridge TARGET`",
+            )
         })?;
         let dialer = Dialer::new(options, &["http/1.1"])?;
         let client = Client::builder(TokioExecutor::new()).build(dialer);
@@ -67,9 +69,10 @@ impl HttpRelay {
         Ok(Self { target, client, headers })
     }
 
-    /// Path at which clients reach the server.
-    pub fn path(&self) -> &str {
-        self.target.uri.path()
+    /// URL at which clients reach the server by an address of this relay.
+    pub fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.target.is_websocket { "ws" } else { "http" };
+        format!("{scheme}://{address}{}", self.target.uri.path())
     }
 
     /// Serves clients until `stop` completes. On a local address, requests must name this machine, so
@@ -85,9 +88,7 @@ impl HttpRelay {
             inner: Arc::new(Inner {
                 relay: self,
                 recorder: recorder.clone(),
-                sessions: Mutex::default(),
-                // What has no session is connection 1.
-                last_connection: AtomicU64::new(1),
+                connections: Arc::default(),
                 last_exchange: AtomicU64::new(0),
             }),
         };
@@ -141,11 +142,10 @@ impl Relay {
 
     async fn relay(&self, mut request: Request<Incoming>) -> Result<Response<AnyBody>, String> {
         let inner = &self.inner;
-        let session = session_of(request.headers());
-        let known = session.and_then(|session| inner.sessions.lock().get(&session).copied());
         let is_post = request.method() == Method::POST;
         let exchange = is_post.then(|| inner.last_exchange.fetch_add(1, Ordering::Relaxed) + 1);
         let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+        let known = inner.connections.find(session_of(request.headers()), &path);
         *request.uri_mut() = inner.relay.target.with_path(&path)?;
         let is_upgrade = request.headers().contains_key(header::UPGRADE);
         self.adapt_headers(request.headers_mut(), is_upgrade);
@@ -153,8 +153,12 @@ impl Relay {
         let sent: Arc<Mutex<Vec<(f64, Piece)>>> = Arc::default();
         // Recorded even if the client goes before the server answers.
         let recorder = inner.recorder.clone();
-        let request_record =
-            SentRequest { sent: sent.clone(), recorder, connection: known.unwrap_or(1), exchange };
+        let request_record = SentRequest {
+            sent: sent.clone(),
+            recorder,
+            connection: known.unwrap_or(ANONYMOUS),
+            exchange,
+        };
         let (head, body) = request.into_parts();
         let body = match is_post {
             true => RequestTap::new(body, inner.recorder.clone(), sent.clone()).boxed_unsync(),
@@ -163,14 +167,17 @@ impl Relay {
         let answered = inner.relay.client.request(Request::from_parts(head, body)).await;
         let connection = match (&answered, known) {
             (_, Some(known)) => known,
-            (Ok(response), None) => self.connection_of(response.headers()),
-            (Err(_), None) => 1,
+            (Ok(response), None) => {
+                let session = session_of(response.headers());
+                session.map_or(ANONYMOUS, |session| inner.connections.of_session(session))
+            }
+            (Err(_), None) => ANONYMOUS,
         };
         request_record.record(connection).await;
         let mut response = answered.map_err(|error| describe(&error))?;
         if let (StatusCode::SWITCHING_PROTOCOLS, Some(client)) = (response.status(), upgrading) {
             let server = hyper::upgrade::on(&mut response);
-            let number = inner.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
+            let number = inner.connections.begin();
             let recorder = inner.recorder.clone();
             tokio::spawn(async move {
                 if let (Ok(client), Ok(server)) = (client.await, server.await) {
@@ -182,11 +189,12 @@ impl Relay {
             let nothing = Empty::new().map_err(|never| match never {}).boxed_unsync();
             return Ok(Response::from_parts(head, nothing));
         }
-        let tap = ResponseTap::for_response(&response, is_post, path);
+        let tap = ResponseTap::for_response(&response, is_post, &path);
         remove_hop_headers(response.headers_mut());
         let (head, body) = response.into_parts();
         let recorder = inner.recorder.clone();
-        let copied = CopiedBody::new(body, tap, recorder, (connection, exchange));
+        let stream = EventStream { connections: inner.connections.clone(), path };
+        let copied = CopiedBody::new(body, tap, recorder, (connection, exchange), stream);
         Ok(Response::from_parts(head, copied.boxed_unsync()))
     }
 
@@ -206,21 +214,10 @@ impl Relay {
             headers.insert(name, value.clone());
         }
     }
-
-    /// The connection of a response, which may begin a session.
-    fn connection_of(&self, headers: &HeaderMap) -> u64 {
-        let Some(session) = session_of(headers) else { return 1 };
-        let mut sessions = self.inner.sessions.lock();
-        if sessions.len() >= MAX_SESSIONS {
-            sessions.clear();
-        }
-        let next = || self.inner.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
-        *sessions.entry(session).or_insert_with(next)
-    }
 }
 
-fn session_of(headers: &HeaderMap) -> Option<String> {
-    headers.get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned)
+fn session_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-session-id").and_then(|value| value.to_str().ok())
 }
 
 fn remove_hop_headers(headers: &mut HeaderMap) {
@@ -306,6 +303,3 @@ async fn copy_frames(
     }
     let _ = to.shutdown().await;
 }
-
-/// Limit on sessions that are told apart.
-const MAX_SESSIONS: usize = 10_000;

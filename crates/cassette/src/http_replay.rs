@@ -247,7 +247,7 @@ impl Session {
 
     fn play(&mut self, body: &[u8]) -> Received {
         let received = self.player.receive(body);
-        if let Some(id) = &received.cancelled {
+        for id in &received.cancelled {
             for events in self.streams.values().chain([&self.events]) {
                 events.schedule.lock().cancel(id);
                 events.changed.notify_one();
@@ -257,8 +257,8 @@ impl Session {
     }
 
     fn request(&mut self, body: &[u8]) -> Answer {
-        let Received { run, mut replies, .. } = self.play(body);
-        let Some(run) = run else {
+        let Received { runs, mut replies, .. } = self.play(body);
+        if runs.is_empty() {
             // A message that cannot be read is answered; others are not.
             return match replies.pop() {
                 Some(reply) if reply.is_response && reply.run == 0 => Answer::One(reply),
@@ -269,7 +269,7 @@ impl Session {
                 }
                 None => Answer::None,
             };
-        };
+        }
         if let [reply] = &*replies
             && reply.is_response
             && reply.delay.is_zero()
@@ -281,15 +281,24 @@ impl Session {
             self.streams.retain(|_, events| Arc::strong_count(events) > 1);
         }
         let events = Arc::<Events>::default();
-        self.streams.insert(run, events.clone());
+        for run in runs {
+            self.streams.insert(run, events.clone());
+        }
         self.route(replies);
         Answer::Stream(events)
     }
 
-    /// Sends replies, which belong to one request, to its stream; what follows its response, to the
-    /// common one.
     fn route(&mut self, mut replies: Vec<Reply>) {
-        let Some(run) = replies.first().map(|reply| reply.run) else { return };
+        while let Some(run) = replies.first().map(|reply| reply.run) {
+            let end = replies.iter().position(|reply| reply.run != run);
+            let others = replies.split_off(end.unwrap_or(replies.len()));
+            self.route_run(run, std::mem::replace(&mut replies, others));
+        }
+    }
+
+    /// Sends replies to the stream of their request; what follows its response, to the common one. The
+    /// requests of a batch share a stream.
+    fn route_run(&mut self, run: u64, mut replies: Vec<Reply>) {
         if !self.is_legacy
             && let Some(own) = self.streams.get(&run).cloned()
         {
@@ -298,7 +307,9 @@ impl Session {
             own.push(std::mem::replace(&mut replies, rest));
             if end.is_some() {
                 self.streams.remove(&run);
-                own.close();
+                if !self.streams.values().any(|other| Arc::ptr_eq(other, &own)) {
+                    own.close();
+                }
             }
         }
         // Nobody may ever read these.

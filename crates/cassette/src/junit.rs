@@ -8,11 +8,12 @@ use crate::verify::VerifyReport;
 pub fn junit_report(name: &str, report: &VerifyReport) -> String {
     let failures = report.exchanges.iter().filter(|exchange| !exchange.is_same()).count();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let errors = usize::from(report.is_truncated);
     let time: f64 = report.exchanges.iter().map(|exchange| exchange.seconds).sum();
     let suite = format!(
-        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{}\" time=\"{time:.3}\"",
+        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{}\" time=\"{time:.3}\"",
         escape(name),
-        report.exchanges.len(),
+        report.exchanges.len() + errors,
         report.exchanges.len() - report.compared()
     );
     let _ = writeln!(text, "<testsuites><testsuite {suite}>");
@@ -42,6 +43,13 @@ pub fn junit_report(name: &str, report: &VerifyReport) -> String {
             escape(&all)
         );
     }
+    if report.is_truncated {
+        let _ = writeln!(
+            text,
+            "<testcase classname=\"{}\" name=\"end\"><error message=\"{TRUNCATED}\"/></testcase>",
+            escape(name)
+        );
+    }
     text.push_str("</testsuite></testsuites>\n");
     text
 }
@@ -56,6 +64,9 @@ pub fn junit_error(name: &str, problem: &str) -> String {
          </testsuite></testsuites>\n"
     )
 }
+
+/// Error of a verification by a recording that was cut off.
+const TRUNCATED: &str = "the recording has no end; less was compared than was recorded";
 
 /// Escapes a text for XML, and leaves out characters that XML cannot hold.
 fn escape(text: &str) -> String {

@@ -10,6 +10,7 @@
 
 mod answers;
 mod compare;
+mod connections;
 mod export;
 mod format;
 mod http_recorder;

@@ -420,6 +420,10 @@ mod tests {
                 check(&masker, &value, &[&encoded, plain]);
             }
         }
+        let login = STANDARD.encode("user:hunter2");
+        for value in [json!({"b": login}), json!(format!("see {login}, or not"))] {
+            check(&masker, &value, &[&login]);
+        }
         let whole = STANDARD.encode("Authorization: Bearer hunter2hunter2hunter2");
         let nested = STANDARD_NO_PAD.encode(format!("header {whole}"));
         for encoded in [whole, nested, STANDARD.encode("{\"password\":\"hunter2\"}")] {
@@ -444,6 +448,11 @@ mod tests {
             json!({"text": "{\"a\": 1}", "uri": "file:///tmp/x", "isSecret": false}),
             json!("time: 12:30, ratio: 3, token::new() keyboard: yes"),
             json!("SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA== and /usr/local/lib/python3/site"),
+            json!([
+                STANDARD.encode("Note: it is late"),
+                STANDARD.encode("see https://example.com/x")
+            ]),
+            json!([STANDARD.encode("2026-01-01T10:00:00"), STANDARD.encode("{\"name\":\"Ada\"}")]),
             json!("task-management-system-overview and ask-anything-you-want-here"),
         ] {
             let mut masked = value.clone();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::format::{Kind, Parsed};
@@ -48,12 +49,12 @@ struct Run {
 /// Effect of a message of the client.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Number of the request, if it is one.
-    pub(crate) run: Option<u64>,
+    /// Numbers of the requests in it.
+    pub(crate) runs: Vec<u64>,
     /// Messages that the server sends, in this order.
     pub(crate) replies: Vec<Reply>,
-    /// Id of a request that the client has cancelled: what waits for it is not sent.
-    pub(crate) cancelled: Option<Value>,
+    /// Ids of requests that the client has cancelled: what waits for them is not sent.
+    pub(crate) cancelled: Vec<Value>,
 }
 
 impl From<Vec<Reply>> for Received {
@@ -89,10 +90,44 @@ impl Player {
         }
     }
 
-    /// Takes a message of the client, and returns what the server sends.
+    /// Takes a message of the client, or a batch, and returns what the server sends.
     pub(crate) fn receive(&mut self, message: &[u8]) -> Received {
-        let Ok(parsed) = serde_json::from_slice::<Parsed>(message) else {
-            let error = json!({"code": -32700, "message": "Parse error"});
+        match serde_json::from_slice::<Value>(message) {
+            Ok(Value::Array(messages)) if !messages.is_empty() => self.receive_batch(messages),
+            Ok(message) => self.receive_one(message),
+            Err(_) => {
+                let error = json!({"code": -32700, "message": "Parse error"});
+                vec![self.refusal(0, Value::Null, error)].into()
+            }
+        }
+    }
+
+    /// Takes the messages of a batch. Responses that are due at once are a batch as well.
+    fn receive_batch(&mut self, messages: Vec<Value>) -> Received {
+        let mut all = Received::default();
+        for message in messages {
+            let Received { runs, replies, cancelled } = self.receive_one(message);
+            all.replies.retain(|reply| !cancelled.contains(&reply.request));
+            all.runs.extend(runs);
+            all.replies.extend(replies);
+            all.cancelled.extend(cancelled);
+        }
+        let is_due = |reply: &Reply| reply.is_response && reply.delay.is_zero();
+        let [first, ..] = &*all.replies else { return all };
+        if all.replies.iter().all(is_due) {
+            let (run, request) = (first.run, Value::Null);
+            let message = all.replies.drain(..).map(|reply| reply.message).collect();
+            let (delay, is_response) = (Duration::ZERO, true);
+            all.replies.push(Reply { run, request, delay, message, is_response });
+        }
+        all
+    }
+
+    fn receive_one(&mut self, message: Value) -> Received {
+        // An array would be read as the members in their order.
+        let parsed = if message.is_object() { Parsed::deserialize(message).ok() } else { None };
+        let Some(parsed) = parsed else {
+            let error = json!({"code": -32600, "message": "Invalid Request"});
             return vec![self.refusal(0, Value::Null, error)].into();
         };
         match (parsed.kind(), parsed.method) {
@@ -101,7 +136,7 @@ impl Player {
                 let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
                 self.last_run += 1;
                 let replies = self.start(self.last_run, &method, params, id);
-                Received { run: Some(self.last_run), replies, cancelled: None }
+                Received { runs: vec![self.last_run], replies, cancelled: Vec::new() }
             }
             (Some(Kind::Notification), Some(method)) => {
                 let params = parsed.params.unwrap_or_else(|| Value::Object(Map::new()));
@@ -120,7 +155,7 @@ impl Player {
                     }
                     Err(_) => Vec::new(),
                 };
-                Received { run: None, replies, cancelled }
+                Received { runs: Vec::new(), replies, cancelled: cancelled.into_iter().collect() }
             }
             (Some(Kind::Response), _) => {
                 let id = parsed.id.unwrap_or_default();
@@ -200,9 +235,10 @@ impl Player {
                 }
                 Some((_, exchange)) => {
                     let next = describe(&exchange.method, &exchange.params);
-                    Err(out_of_order(method, &params, exchange.line, &next))
+                    let next = format!("next in the recording is {next} (line {})", exchange.line);
+                    Err(out_of_order(method, &params, &next))
                 }
-                None => Err(out_of_order(method, &params, 0, "nothing")),
+                None => Err(out_of_order(method, &params, "the recording has ended")),
             };
         }
         if method == "initialize" {
@@ -311,10 +347,8 @@ fn not_recorded(tape: &Tape, method: &str, params: &Value) -> Value {
     json!({"code": code, "message": text, "data": data})
 }
 
-fn out_of_order(method: &str, params: &Value, line: usize, expected: &str) -> Value {
-    let asked = describe(method, params);
-    let message =
-        format!("out of order: {asked}; next in the recording is {expected} (line {line})");
+fn out_of_order(method: &str, params: &Value, next: &str) -> Value {
+    let message = format!("out of order: {}; {next}", describe(method, params));
     json!({"code": -32602, "message": message, "data": {"domain": "mcp", "name": "OUT_OF_ORDER"}})
 }
 
@@ -322,7 +356,7 @@ fn out_of_order(method: &str, params: &Value, line: usize, expected: &str) -> Va
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{Player, ReplayOptions};
     use crate::format::Cassette;
@@ -349,6 +383,40 @@ mod tests {
             }
         }
         assert!(player.used.is_empty() && player.runs.is_empty(), "{player:?}");
+    }
+
+    /// Requests of a batch are answered together, unless something comes before a response.
+    #[test]
+    fn batches_are_answered() {
+        let call = |id: u64, name: &str| json!({"id": id, "method": "tools/call", "params": {"name": name}});
+        let mut player = player(&[
+            ("client", json!([call(1, "a"), call(2, "b")])),
+            ("server", json!([{"id": 2, "result": "b"}, {"id": 1, "result": "a"}])),
+            ("client", call(3, "c")),
+            ("server", json!({"method": "notifications/message", "params": {}})),
+            ("server", json!({"id": 3, "result": "c"})),
+        ]);
+        let ping = json!({"id": 9, "method": "ping"});
+        let done = json!({"method": "notifications/initialized"});
+        let error = json!({"code": -32600, "message": "Invalid Request"});
+        let refused = json!({"jsonrpc": "2.0", "id": null, "error": error});
+        let answer = |id: u64, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}});
+        for (sent, received) in [
+            (
+                json!([call(7, "a"), done, ping]),
+                vec![json!([answer(7, json!("a")), answer(9, json!({}))])],
+            ),
+            (json!([call(5, "b")]), vec![json!([answer(5, json!("b"))])]),
+            (json!([call(6, "c"), ping]), vec![log, answer(6, json!("c")), answer(9, json!({}))]),
+            (json!([done]), vec![]),
+            (json!([]), vec![refused.clone()]),
+            (json!([[7, "ping"]]), vec![json!([refused])]),
+        ] {
+            let replies = player.receive(sent.to_string().as_bytes()).replies;
+            let messages: Vec<_> = replies.into_iter().map(|reply| reply.message).collect();
+            assert_eq!(messages, received, "{sent}");
+        }
     }
 
     /// A secret that was said before is masked in the recording, wherever it is repeated.

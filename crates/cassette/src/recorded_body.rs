@@ -13,6 +13,7 @@ use hyper::header;
 use parking_lot::Mutex;
 use ring::digest;
 
+use crate::connections::Connections;
 use crate::format::Side;
 use crate::recorder::Recorder;
 use crate::tap::{Collector, EventTap, Piece, hex};
@@ -79,15 +80,19 @@ pub(crate) enum ResponseTap {
 }
 
 impl ResponseTap {
-    pub(crate) fn for_response(response: &Response<Incoming>, is_post: bool, path: String) -> Self {
+    pub(crate) fn for_response(response: &Response<Incoming>, is_post: bool, path: &str) -> Self {
         let media = response.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match &*media {
-            "text/event-stream" => Self::Events(EventTap::new()),
+            "text/event-stream" => Self::Events(EventTap::default()),
             "application/json" if is_post => Self::Message(Collector::default()),
             _ if is_post || !response.status().is_success() => Self::Nothing,
-            _ => Self::Download { path, bytes: 0, digest: digest::Context::new(&digest::SHA256) },
+            _ => Self::Download {
+                path: path.to_owned(),
+                bytes: 0,
+                digest: digest::Context::new(&digest::SHA256),
+            },
         }
     }
 
@@ -104,6 +109,13 @@ impl ResponseTap {
     }
 }
 
+/// Begins a connection if the stream tells its client where to post.
+pub(crate) struct EventStream {
+    pub(crate) connections: Arc<Connections>,
+    /// Path and query of the stream.
+    pub(crate) path: String,
+}
+
 /// Body of a response, copied to the recorder as it passes.
 pub(crate) struct CopiedBody {
     body: Incoming,
@@ -111,6 +123,7 @@ pub(crate) struct CopiedBody {
     recorder: Recorder,
     connection: u64,
     exchange: Option<u64>,
+    stream: EventStream,
     pieces: VecDeque<(f64, Piece)>,
     /// A piece that waits for room.
     waiting: Option<BoxFuture<'static, ()>>,
@@ -125,9 +138,19 @@ impl CopiedBody {
         tap: ResponseTap,
         recorder: Recorder,
         (connection, exchange): (u64, Option<u64>),
+        stream: EventStream,
     ) -> Self {
         let (pieces, waiting, passing) = (VecDeque::new(), None, None);
-        Self { body, tap, recorder, connection, exchange, pieces, waiting, passing }
+        Self { body, tap, recorder, connection, exchange, stream, pieces, waiting, passing }
+    }
+
+    /// Begins a connection if the stream has told its client where to post.
+    fn begin_events(&mut self) {
+        if let ResponseTap::Events(events) = &mut self.tap
+            && let Some(endpoint) = events.endpoint.take()
+        {
+            self.connection = self.stream.connections.begin_events(&self.stream.path, &endpoint);
+        }
     }
 
     /// Records what is complete.
@@ -179,6 +202,7 @@ impl Body for CopiedBody {
             {
                 let (at, mut cut) = (self.recorder.now(), Vec::new());
                 self.tap.push(data, &mut cut);
+                self.begin_events();
                 self.pieces.extend(cut.into_iter().map(|piece| (at, piece)));
             }
             if frame.is_none() || self.body.is_end_stream() {

@@ -32,6 +32,8 @@ pub struct Recorder {
     thread: Arc<Mutex<Option<JoinHandle<RecordingSummary>>>>,
     /// Messages that were left out since the last one that was recorded.
     lost: Arc<AtomicU64>,
+    /// True if there was no room for the first line, so that nothing is recorded.
+    is_stopped: bool,
 }
 
 /// Result of a recording.
@@ -95,20 +97,31 @@ impl RecordingFile {
         masked: &[String],
     ) -> io::Result<Recorder> {
         let Some(mut file) = self.file.take() else { return Err(io::ErrorKind::NotFound.into()) };
-        if file.metadata()?.len() > 0 {
-            file.set_len(0)?;
+        let begin = || {
+            if file.metadata()?.len() > 0 {
+                file.set_len(0)?;
+            }
+            file.rewind()?;
+            Recorder::begin(file, transport, target, masked)
+        };
+        let begun = begin();
+        // Without its first line a file is no recording.
+        let is_empty = begun.as_ref().map_or(true, |recorder| recorder.is_stopped);
+        if is_empty && self.is_new {
+            let _ = std::fs::remove_file(&self.path);
         }
-        file.rewind()?;
-        Recorder::begin(file, transport, target, masked)
+        begun
     }
 }
 
 impl Drop for RecordingFile {
     /// Removes what was created for a recording that did not begin.
     fn drop(&mut self) {
-        if self.file.is_some() && self.is_new {
+        let Some(file) = &self.file else { return };
+        if self.is_new {
             let _ = std::fs::remove_file(&self.path);
         }
+        let _ = file.unlock();
     }
 }
 
@@ -134,18 +147,27 @@ impl Recorder {
             masked: masked.to_vec(),
         };
         let mut tape = TapeFile { file, pending: Vec::new(), written: 0, ends: VecDeque::new() };
-        tape.write(&serde_json::to_value(&header)?)?;
-        tape.flush()?;
+        let mut summary = RecordingSummary::default();
+        if let Err(error) = tape.write(&serde_json::to_value(&header)?).and_then(|()| tape.flush())
+        {
+            if !is_without_room(&error) {
+                return Err(error);
+            }
+            tracing::warn!(%error, "nothing is recorded; calls continue");
+            stop(&mut tape, &mut summary, &error);
+        }
+        let is_stopped = summary.stopped.is_some();
         let (jobs, waiting) = mpsc::unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || write_all(tape, waiting, MessageMasker::new(masker)))?;
+            .spawn(move || write_all(tape, waiting, MessageMasker::new(masker), summary))?;
         Ok(Self {
             jobs,
             permits: Arc::new(Semaphore::new(QUEUE_UNITS)),
             begun: Instant::now(),
             thread: Arc::new(Mutex::new(Some(thread))),
             lost: Arc::default(),
+            is_stopped,
         })
     }
 
@@ -238,8 +260,8 @@ fn write_all(
     mut tape: TapeFile,
     mut waiting: mpsc::UnboundedReceiver<Job>,
     mut masker: MessageMasker,
+    mut summary: RecordingSummary,
 ) -> RecordingSummary {
-    let mut summary = RecordingSummary::default();
     loop {
         let job = match waiting.try_recv() {
             Ok(job) => Some(job),
@@ -274,6 +296,12 @@ fn write_all(
         }
     }
     summary
+}
+
+/// Returns whether an error says that the disk, the quota or the file is full.
+fn is_without_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Ends the recording, and says so in the file.
@@ -375,6 +403,13 @@ impl TapeFile {
             lost += 1;
         }
         lost
+    }
+}
+
+impl Drop for TapeFile {
+    /// Ends the lock, which a program that is being started may hold as well.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 

@@ -4,13 +4,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
 use hyper::header::HeaderValue;
+use hyper::http::uri::Scheme;
 use percent_encoding::percent_decode_str;
 
 /// The URL of a server, and the credentials that it held.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Without credentials.
+    /// Without credentials, with http or https.
     pub(crate) uri: Uri,
+    /// True if clients are to open a WebSocket.
+    pub(crate) is_websocket: bool,
     /// Value of the `Authorization` header.
     pub(crate) credentials: Option<HeaderValue>,
 }
@@ -18,13 +21,20 @@ pub(crate) struct Target {
 impl Target {
     /// Reads the URL of a server; none if it is not one.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let uri: Uri = text.parse().ok()?;
-        let authority = uri.authority()?.as_str();
-        if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return None;
-        }
-        let Some((credentials, host)) = authority.rsplit_once('@') else {
-            return Some(Self { uri, credentials: None });
+        let mut parts = text.parse::<Uri>().ok()?.into_parts();
+        let (scheme, is_websocket) = match parts.scheme?.as_str() {
+            "http" => (Scheme::HTTP, false),
+            "https" => (Scheme::HTTPS, false),
+            "ws" => (Scheme::HTTP, true),
+            "wss" => (Scheme::HTTPS, true),
+            _ => return None,
+        };
+        parts.scheme = Some(scheme);
+        let authority = parts.authority.take()?;
+        let Some((credentials, host)) = authority.as_str().rsplit_once('@') else {
+            parts.authority = Some(authority);
+            let uri = Uri::from_parts(parts).ok()?;
+            return Some(Self { uri, is_websocket, credentials: None });
         };
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
         let mut login: Vec<u8> = percent_decode_str(user).collect();
@@ -32,9 +42,8 @@ impl Target {
         login.extend(percent_decode_str(password));
         let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(login))).ok()?;
         value.set_sensitive(true);
-        let mut parts = uri.clone().into_parts();
         parts.authority = Some(host.parse().ok()?);
-        Some(Self { uri: Uri::from_parts(parts).ok()?, credentials: Some(value) })
+        Some(Self { uri: Uri::from_parts(parts).ok()?, is_websocket, credentials: Some(value) })
     }
 
     /// Host and port.
@@ -81,7 +90,13 @@ mod tests {
         }
         let plain = Target::parse("https://host").unwrap();
         assert_eq!(plain.with_path("/a?b").unwrap(), "https://host/a?b");
-        for bad in ["ftp://host/x", "/mcp", "nonsense", ""] {
+        for (url, sent) in
+            [("ws://host/ws?a", "http://host/ws?a"), ("wss://me@host/", "https://host/")]
+        {
+            let target = Target::parse(url).unwrap();
+            assert!(target.is_websocket && target.uri == sent, "{target:?}");
+        }
+        for bad in ["ftp://host/x", "tcp://host:1", "unix:/run/x", "/mcp", "nonsense", ""] {
             assert!(Target::parse(bad).is_none(), "{bad}");
         }
     }

@@ -145,9 +145,7 @@ pub async fn replay_stdio(
             start += end + 1;
             if !line.is_empty() {
                 let Received { replies, cancelled, .. } = player.receive(line);
-                if let Some(id) = cancelled {
-                    schedule.cancel(&id);
-                }
+                cancelled.iter().for_each(|id| schedule.cancel(id));
                 schedule.push(replies);
             }
             write_due(&mut schedule, &mut output).await?;

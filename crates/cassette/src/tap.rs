@@ -100,7 +100,18 @@ pub(crate) struct EventTap {
     line: LineStart,
     data: Collector,
     has_data: bool,
-    is_message: bool,
+    kind: EventKind,
+    /// The endpoint of the legacy transport, until it is taken.
+    pub(crate) endpoint: Option<String>,
+}
+
+/// Kind of an event by its name.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum EventKind {
+    #[default]
+    Message,
+    Endpoint,
+    Other,
 }
 
 /// The part of a line that was seen.
@@ -157,22 +168,22 @@ impl EventTap {
             return;
         }
         if let Some(name) = text.strip_prefix(b"event:") {
-            self.is_message = name.trim_ascii() == b"message";
+            self.kind = match name.trim_ascii() {
+                b"message" => EventKind::Message,
+                b"endpoint" => EventKind::Endpoint,
+                _ => EventKind::Other,
+            };
         } else if text.is_empty() {
             let piece = self.data.take();
-            // Other events, such as the endpoint of the legacy transport, hold no messages.
-            let holds_message = std::mem::replace(&mut self.is_message, true);
-            if self.has_data && holds_message {
-                pieces.extend(piece);
+            let has_data = std::mem::take(&mut self.has_data);
+            match (std::mem::take(&mut self.kind), piece) {
+                (EventKind::Message, Some(piece)) if has_data => pieces.push(piece),
+                (EventKind::Endpoint, Some(Piece::Message(data))) => {
+                    self.endpoint = String::from_utf8(data).ok().map(|text| text.trim().to_owned());
+                }
+                _ => {}
             }
-            self.has_data = false;
         }
-    }
-}
-
-impl EventTap {
-    pub(crate) fn new() -> Self {
-        Self { is_message: true, ..Self::default() }
     }
 }
 
@@ -292,10 +303,11 @@ mod tests {
                 .for_each(|part| tap.push(part, &mut pieces));
             pieces.extend(tap.finish());
             assert_eq!(texts(pieces), ["{}", "[1]\r", &digest, "end"], "{size}");
-            let (mut tap, mut pieces) = (EventTap::new(), Vec::new());
+            let (mut tap, mut pieces) = (EventTap::default(), Vec::new());
             let chunks = events.as_bytes().chunks(size.min(events.len()));
             chunks.for_each(|part| tap.push(part, &mut pieces));
             assert_eq!(texts(pieces), ["{}", "a\nb", &digest], "{size}");
+            assert_eq!(tap.endpoint.as_deref(), Some("/x"), "{size}");
         }
     }
 

@@ -7,7 +7,7 @@
 mod live;
 mod session;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -43,6 +43,8 @@ impl Default for VerifyOptions {
 pub struct VerifyReport {
     /// Requests that were recorded.
     pub exchanges: Vec<VerifiedExchange>,
+    /// True if the recording was cut off, so that less was compared than was recorded.
+    pub is_truncated: bool,
 }
 
 /// Result of one request.
@@ -84,6 +86,11 @@ impl VerifyReport {
     /// Number of requests that were compared.
     pub fn compared(&self) -> usize {
         self.exchanges.iter().filter(|exchange| exchange.skipped.is_none()).count()
+    }
+
+    /// Returns whether the server did all that was recorded.
+    pub fn is_good(&self) -> bool {
+        self.differing() == 0 && !self.is_truncated
     }
 
     /// Number of requests with a difference.
@@ -138,14 +145,15 @@ fn request_name(method: &str, params: &Value) -> String {
     format!("{method} {name}")
 }
 
-/// Verifies that a server does as recorded. It is started for each recorded connection that has a handshake,
-/// and once for all connections without one, which are requests of stateless clients.
+/// Verifies that a server does as recorded. It is started for each recorded handshake, and once for all
+/// connections without one, which are requests of stateless clients.
 pub async fn verify(
     cassette: &Cassette,
     command: &[OsString],
     options: &VerifyOptions,
 ) -> io::Result<VerifyReport> {
-    let mut report = VerifyReport::default();
+    let mut report =
+        VerifyReport { is_truncated: cassette.is_truncated, ..VerifyReport::default() };
     let patterns = CommonPatterns::new();
     // Texts of the recording, and what the live server has instead. A state goes from one connection to
     // another.
@@ -171,12 +179,23 @@ fn sessions_of(cassette: &Cassette) -> Vec<Vec<&Record>> {
         }
         _ => false,
     };
-    let records = cassette.records.iter();
+    // Handshakes of each connection so far: clients without a session share one.
+    let mut handshakes = HashMap::<u64, usize>::new();
+    // What belongs to an HTTP request goes to the process that was sent the request.
+    let mut of_exchange = HashMap::new();
+    let mut sessions = BTreeMap::<Option<(u64, usize)>, Vec<&Record>>::new();
     let with_handshake: HashSet<u64> =
-        records.clone().filter(begins).map(|record| record.connection).collect();
-    let mut sessions = BTreeMap::<Option<u64>, Vec<&Record>>::new();
-    for record in records {
-        let own = Some(record.connection).filter(|number| with_handshake.contains(number));
+        cassette.records.iter().filter(begins).map(|record| record.connection).collect();
+    for record in &cassette.records {
+        let number = handshakes.entry(record.connection).or_default();
+        *number += usize::from(begins(&record));
+        let connection = Some(record.connection).filter(|one| with_handshake.contains(one));
+        // What precedes the first handshake goes with it.
+        let latest = connection.map(|connection| (connection, (*number).max(1)));
+        let own = match record.exchange {
+            Some(exchange) => *of_exchange.entry((record.connection, exchange)).or_insert(latest),
+            None => latest,
+        };
         sessions.entry(own).or_default().push(record);
     }
     sessions.into_values().collect()

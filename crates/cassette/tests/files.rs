@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use mcp_flow_cassette::{Recorder, RecordingFile, StdioRelay};
 use mcp_flow_testkit::wait::within;
@@ -30,6 +31,15 @@ fn a_recording_that_does_not_begin_changes_nothing() {
     drop((RecordingFile::open(&old).unwrap(), RecordingFile::open(&new).unwrap()));
     assert_eq!(std::fs::read_to_string(&old).unwrap(), before);
     assert!(!new.exists(), "what was created for nothing is removed");
+}
+
+/// Calls continue without a recording if there is no room for one at the start.
+#[test]
+fn a_full_disk_at_the_start_is_no_error() {
+    let recorder = Recorder::create(Path::new("/dev/full"), "stdio", "x", &[]).unwrap();
+    recorder.record_message(true, 1, b"{\"method\":\"x\"}");
+    let summary = recorder.finish();
+    assert!(summary.messages == 0 && summary.stopped.is_some(), "{summary:?}");
 }
 
 #[test]

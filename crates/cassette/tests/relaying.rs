@@ -1,9 +1,11 @@
 //! The relay between HTTP clients and a server.
 
-use mcp_flow_cassette::{HttpRelay, Recorder};
+use std::sync::Arc;
+
+use mcp_flow_cassette::{Cassette, HttpRelay, Recorder, ReplayOptions, ReplayServer, Tape};
 use mcp_flow_http_client::HttpOptions;
 use mcp_flow_testkit::wait::within;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -126,4 +128,68 @@ async fn abandoned_requests_are_recorded() {
         }
     };
     within("the record of the request", recorded).await;
+}
+
+/// Clients of the legacy transport use the same ids; each is a connection of its own.
+#[tokio::test]
+async fn clients_of_the_legacy_transport_are_told_apart() {
+    let call = |name: &str| json!({"id": 2, "method": "tools/call", "params": {"name": name}});
+    let mut lines = "{\"cassette\":1}\n".to_owned();
+    for name in ["a", "b"] {
+        for (from, message) in
+            [("client", call(name)), ("server", json!({"id": 2, "result": name}))]
+        {
+            lines += &format!("{}\n", json!({"from": from, "message": message}));
+        }
+    }
+    let tape = Arc::new(Tape::new(&Cassette::parse(lines.as_bytes()).unwrap(), &[]));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("http://{}/sse", listener.local_addr().unwrap());
+    let server = ReplayServer::new(tape, ReplayOptions::default());
+    tokio::spawn(async move { server.serve(listener, std::future::pending()).await });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let recorder = Recorder::create(&path, "http", "x", &[]).unwrap();
+    let relay = relay(&target, &recorder).await;
+
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut events = TcpStream::connect(&relay).await.unwrap();
+        events.write_all(b"GET /sse HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let endpoint = read_line(&mut events, "data: ").await;
+        clients.push((events, endpoint));
+    }
+    for ((_, endpoint), name) in clients.iter().zip(["a", "b"]) {
+        let mut stream = TcpStream::connect(&relay).await.unwrap();
+        let body = call(name).to_string();
+        let head = format!("POST {endpoint} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ");
+        let request = format!("{head}{}\r\n\r\n{body}", body.len());
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert!(head_of(stream).await.starts_with("HTTP/1.1 202"));
+    }
+    for (events, _) in &mut clients {
+        read_line(events, "data: {").await;
+    }
+    recorder.finish();
+    let exchanges = Cassette::read(&path).unwrap().exchanges();
+    let told: Value = exchanges
+        .iter()
+        .map(|one| json!([one["connection"], one["params"]["name"], one["result"]]))
+        .collect();
+    assert_eq!(told, json!([[2, "a", "a"], [3, "b", "b"]]));
+}
+
+/// The rest of the first line that begins so.
+async fn read_line(stream: &mut TcpStream, start: &str) -> String {
+    let (mut line, mut byte) = (String::new(), [0]);
+    loop {
+        within("a line", stream.read_exact(&mut byte)).await.unwrap();
+        match byte[0] {
+            b'\n' => match line.trim_end().strip_prefix(start) {
+                Some(rest) => return rest.to_owned(),
+                None => line.clear(),
+            },
+            other => line.push(char::from(other)),
+        }
+    }
 }

@@ -43,7 +43,7 @@ async fn a_relay_records_what_passes() {
     let recorder = Recorder::create(&path, "http", &target, &[]).unwrap();
     let relay = HttpRelay::new(&target, &HttpOptions::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}{}", listener.local_addr().unwrap(), relay.path());
+    let url = relay.url(listener.local_addr().unwrap());
     let recording = recorder.clone();
     tokio::spawn(async move { relay.serve(listener, &recording, std::future::pending()).await });
 

@@ -176,3 +176,25 @@ async fn differences_due_to_masked_values_are_explained() {
     assert_eq!(report.differing(), 1);
     assert!(report.exchanges[0].lines()[0].contains("are masked"), "{report:#?}");
 }
+
+/// A process answers one handshake; clients without a session share a recorded connection.
+#[tokio::test]
+async fn each_handshake_of_a_connection_has_a_server() {
+    let initialize = || json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}});
+    let introduced = || result(0, &json!({"echo": null}));
+    let report = check(
+        &cassette(&[
+            ("client", 1, 1, initialize()),
+            ("server", 1, 1, introduced()),
+            ("client", 1, 2, call(1, "count", &json!({}))),
+            ("client", 1, 3, initialize()),
+            ("server", 1, 2, result(1, &json!({"count": 2}))),
+            ("server", 1, 3, introduced()),
+            ("client", 1, 4, call(1, "count", &json!({}))),
+            ("server", 1, 4, result(1, &json!({"count": 2}))),
+        ]),
+        "",
+    )
+    .await;
+    assert_eq!((report.compared(), report.differing()), (4, 0), "{report:#?}");
+}

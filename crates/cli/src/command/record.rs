@@ -33,12 +33,13 @@ pub(crate) struct Record {
     #[arg(long = "mask", value_name = "NAME")]
     masked: Vec<String>,
 
-    /// URL of the server
+    /// URL of the server, with http, https, ws or wss
     #[arg(long, value_name = "URL", requires = "listen", conflicts_with = "command")]
     target: Option<String>,
 
     /// Address for clients; port 0 selects a free one
-    #[arg(long, value_name = "ADDRESS", requires = "target", value_parser = socket_address)]
+    #[arg(long, value_name = "ADDRESS", requires = "target", conflicts_with = "command")]
+    #[arg(value_parser = socket_address)]
     listen: Option<SocketAddr>,
 
     /// Print the URL for clients as one line of JSON when ready
@@ -122,7 +123,7 @@ impl Record {
             let listener = TcpListener::bind(listen).await;
             let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
             let recorder = self.begin(file, "http", target)?;
-            let url = format!("http://{}{}", listener.local_addr()?, relay.path());
+            let url = relay.url(listener.local_addr()?);
             let shown = Masker::new(&self.masked).mask_text(target);
             match self.json {
                 true => print_line(&json!({"mcp": url, "pid": std::process::id()}))?,

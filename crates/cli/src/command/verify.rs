@@ -17,7 +17,7 @@ use crate::terminal::output::{self, sanitize};
 /// Check that a server still answers as recorded
 ///
 /// Starts the server, sends what the recorded client sent, answers its questions as recorded, and
-/// compares. Exits with 1 if anything differs. Times, UUIDs and masked values are not compared.
+/// compares. Exits with 1 if anything differs, or if the recording was cut off. Times, UUIDs and masked values are not compared.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// Recording of `mcp-flow record`
@@ -73,7 +73,13 @@ impl Verify {
             skipped => format!(", {skipped} not compared: no response was recorded"),
         };
         output::print(&format!("{compared} requests compared, {differing} differ{skipped}"))?;
-        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        if report.is_truncated {
+            eprintln!(
+                "mcp-flow: less was compared than was recorded; record again, or end the file with the \
+                 line {{\"end\":{{}}}} if nothing is missing"
+            );
+        }
+        Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn verify(&self) -> anyhow::Result<VerifyReport> {

@@ -271,6 +271,9 @@ impl<'text> Scanner<'text, '_> {
             return None;
         }
         let decoded = decode(&rest[..length + padding])?;
+        if is_plain_login(&decoded) {
+            return Some(Secret::at(at..at + length + padding));
+        }
         let inner = Scanner {
             text: &decoded,
             mask: self.mask,
@@ -291,6 +294,20 @@ pub fn is_encoded_login(text: &str) -> bool {
 fn is_login(text: &str) -> bool {
     text.split_once(':').is_some_and(|(user, password)| {
         !(password.starts_with("//") || user.is_empty() && password.is_empty())
+    })
+}
+
+/// Returns whether a text that says nothing else is `user:password`.
+fn is_plain_login(text: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._@+-\\".contains(&byte);
+    text.split_once(':').is_some_and(|(user, password)| {
+        let is_time = text.bytes().all(|byte| byte.is_ascii_digit() || b".-:T".contains(&byte));
+        !user.is_empty()
+            && user.bytes().all(is_name)
+            && !password.is_empty()
+            && !password.starts_with("//")
+            && !password.contains(char::is_whitespace)
+            && !is_time
     })
 }
 
