@@ -112,49 +112,20 @@ impl Compiler<'_> {
             "exclusiveMaximum" => {
                 check.bounds.push(bound(Side::ExclusiveMaximum, value, location)?);
             }
-            "minLength" => check.text().length.minimum = Some(count(value, location)?),
-            "maxLength" => check.text().length.maximum = Some(count(value, location)?),
-            "pattern" => {
-                let source = value.as_str().ok_or_else(|| bad(location, "a text"))?;
-                check.text().pattern = Some(pattern(source, location)?);
+            "minLength" | "maxLength" | "pattern" | "format" => {
+                text_keyword(check.text(), keyword, value, location)?;
             }
-            "format" => {
-                let format = value.as_str().and_then(Format::named);
-                let format = format.ok_or_else(|| unsupported(location, "this format"))?;
-                check.text().format = Some(format);
+            "items" | "prefixItems" | "minItems" | "maxItems" | "uniqueItems" => {
+                self.list_keyword(check.list(), keyword, value, location)?;
             }
-            "items" => check.list().items = Some(self.schema(value, location)?),
-            "prefixItems" => check.list().prefix = self.schemas(value, location)?,
-            "minItems" => check.list().length.minimum = Some(count(value, location)?),
-            "maxItems" => check.list().length.maximum = Some(count(value, location)?),
-            "uniqueItems" => {
-                check.list().unique =
-                    value.as_bool().ok_or_else(|| bad(location, "true or false"))?;
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "required"
+            | "minProperties"
+            | "maxProperties" => {
+                self.object_keyword(check.object(), keyword, value, location)?;
             }
-            "properties" => {
-                for (name, schema) in object(value, location)? {
-                    let schema = self.schema(schema, &member(location, name))?;
-                    check.object().names.push(name.clone());
-                    check.object().checks.push(schema);
-                }
-            }
-            "patternProperties" => {
-                for (source, schema) in object(value, location)? {
-                    let location = member(location, source);
-                    let schema = self.schema(schema, &location)?;
-                    check.object().patterns.push((pattern(source, &location)?, schema));
-                }
-            }
-            "additionalProperties" => {
-                check.object().others = match value {
-                    Value::Bool(true) => Others::Allowed,
-                    Value::Bool(false) => Others::Forbidden,
-                    schema => Others::Checked(Box::new(self.schema(schema, location)?)),
-                };
-            }
-            "required" => check.object().required = names(value, location)?,
-            "minProperties" => check.object().length.minimum = Some(count(value, location)?),
-            "maxProperties" => check.object().length.maximum = Some(count(value, location)?),
             "$ref" => {
                 let target = value.as_str().ok_or_else(|| bad(location, "a text"))?;
                 // References to other documents, anchors and percent-encoded ones are not
@@ -170,6 +141,65 @@ impl Compiler<'_> {
                 let sources = forms::listed(self.root, location);
                 check.rest().forms.push(Forms::new(checks, &sources, keyword == "oneOf", location));
             }
+            _ => return Err(unsupported(location, "this keyword")),
+        }
+        Ok(())
+    }
+
+    /// A keyword of arrays.
+    fn list_keyword(
+        &mut self,
+        list: &mut super::List,
+        keyword: &str,
+        value: &Value,
+        location: &str,
+    ) -> Result<(), String> {
+        match keyword {
+            "items" => list.items = Some(self.schema(value, location)?),
+            "prefixItems" => list.prefix = self.schemas(value, location)?,
+            "minItems" => list.length.minimum = Some(count(value, location)?),
+            "maxItems" => list.length.maximum = Some(count(value, location)?),
+            "uniqueItems" => {
+                list.unique = value.as_bool().ok_or_else(|| bad(location, "true or false"))?;
+            }
+            _ => return Err(unsupported(location, "this keyword")),
+        }
+        Ok(())
+    }
+
+    /// A keyword of objects.
+    fn object_keyword(
+        &mut self,
+        object_check: &mut Object,
+        keyword: &str,
+        value: &Value,
+        location: &str,
+    ) -> Result<(), String> {
+        match keyword {
+            "properties" => {
+                for (name, schema) in object(value, location)? {
+                    let schema = self.schema(schema, &member(location, name))?;
+                    object_check.names.push(name.clone());
+                    object_check.checks.push(schema);
+                }
+            }
+            "patternProperties" => {
+                for (source, schema) in object(value, location)? {
+                    let location = member(location, source);
+                    let schema = self.schema(schema, &location)?;
+                    object_check.patterns.push((pattern(source, &location)?, schema));
+                }
+            }
+            "additionalProperties" => {
+                object_check.others = match value {
+                    Value::Bool(true) => Others::Allowed,
+                    Value::Bool(false) => Others::Forbidden,
+                    schema => Others::Checked(Box::new(self.schema(schema, location)?)),
+                };
+            }
+            "required" => object_check.required = names(value, location)?,
+            "minProperties" => object_check.length.minimum = Some(count(value, location)?),
+            "maxProperties" => object_check.length.maximum = Some(count(value, location)?),
             _ => return Err(unsupported(location, "this keyword")),
         }
         Ok(())
@@ -221,6 +251,30 @@ impl Check {
         let is_constant = matches!(rest.options.as_slice(), [Options::One(Value::String(_))]);
         is_constant && !is_more && self.types.has(Types::STRING) && self.text.is_none()
     }
+}
+
+/// A keyword of strings.
+fn text_keyword(
+    text: &mut super::Text,
+    keyword: &str,
+    value: &Value,
+    location: &str,
+) -> Result<(), String> {
+    match keyword {
+        "minLength" => text.length.minimum = Some(count(value, location)?),
+        "maxLength" => text.length.maximum = Some(count(value, location)?),
+        "pattern" => {
+            let source = value.as_str().ok_or_else(|| bad(location, "a text"))?;
+            text.pattern = Some(pattern(source, location)?);
+        }
+        "format" => {
+            let format = value.as_str().and_then(Format::named);
+            let format = format.ok_or_else(|| unsupported(location, "this format"))?;
+            text.format = Some(format);
+        }
+        _ => return Err(unsupported(location, "this keyword")),
+    }
+    Ok(())
 }
 
 impl Object {
