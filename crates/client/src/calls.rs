@@ -7,7 +7,6 @@
 pub(crate) mod arguments;
 pub(crate) mod completion;
 pub(crate) mod content;
-mod follow;
 mod header_arguments;
 pub(crate) mod input_required;
 pub(crate) mod listed_tools;
@@ -18,6 +17,7 @@ pub(crate) mod request;
 pub(crate) mod resources;
 pub(crate) mod result_cache;
 pub(crate) mod subscription;
+mod task_polling;
 pub(crate) mod tasks;
 pub(crate) mod tools;
 mod trace;

@@ -32,7 +32,7 @@ pub use model::any_sequence_of_operations_matches_the_model;
 pub use shared_contract::{
     changes_are_delivered_or_missed, claims_are_disjoint, leases_expire,
     one_conflict_spoils_no_batch, records_are_changed_by_their_holder,
-    released_sessions_can_be_claimed, waiting_sessions_are_held_by_whoever_appends,
+    released_sessions_can_be_claimed, the_appending_node_holds_waiting_sessions,
     zombie_writers_are_refused,
 };
 pub use shared_memory::{Mutation, SharedConnection, SharedMemory};
@@ -72,7 +72,7 @@ macro_rules! shared_store_contract {
     ($open:expr) => {
         $crate::store_contract!($open;
             zombie_writers_are_refused,
-            waiting_sessions_are_held_by_whoever_appends,
+            the_appending_node_holds_waiting_sessions,
             claims_are_disjoint,
             released_sessions_can_be_claimed,
             leases_expire,

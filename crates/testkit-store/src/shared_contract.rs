@@ -43,7 +43,7 @@ pub async fn zombie_writers_are_refused((one, two): (Opened, Opened)) {
 }
 
 /// A waiting session may be appended to by any node, which then holds it; released, by any again.
-pub async fn waiting_sessions_are_held_by_whoever_appends((one, two): (Opened, Opened)) {
+pub async fn the_appending_node_holds_waiting_sessions((one, two): (Opened, Opened)) {
     let (first, second) = (join(&one).await, join(&two).await);
     let free = |by, append| Append { fence: Fence { by, holder: None, steal: false }, ..append };
     one.append(free(first, append(id(1), 0, vec![started("ada")]))).await.unwrap();

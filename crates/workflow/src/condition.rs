@@ -2,10 +2,10 @@
 //!
 //! `{var, equals | not_equals | gt | gte | lt | lte | in | contains | startsWith | endsWith |
 //! matches}`, and `and`, `or`, `not` of conditions. `var` alone comparisons for truth. Agents write
-//! context loosely, so values are compared [loosely](loose).
+//! context loosely, so values are compared [loosely](loose_equality).
 
-pub(crate) mod loose;
-mod wanted;
+pub(crate) mod loose_equality;
+mod requirement;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -66,7 +66,7 @@ impl Condition {
     pub fn holds(&self, context: &WorkflowContext) -> bool {
         match self {
             Self::Variable { name, comparisons } if comparisons.is_empty() => {
-                loose::is_true(lookup(context, name))
+                loose_equality::is_true(lookup(context, name))
             }
             Self::Variable { name, comparisons } => {
                 let value = lookup(context, name);
@@ -137,24 +137,24 @@ impl Comparison {
             value.zip(bound).is_some_and(|(value, bound)| good(value, bound))
         };
         match self {
-            Self::Equals(other) => loose::same(value, other),
-            Self::NotEquals(other) => !loose::same(value, other),
+            Self::Equals(other) => loose_equality::same(value, other),
+            Self::NotEquals(other) => !loose_equality::same(value, other),
             Self::Gt(bound) => compared(bound, |value, bound| value > bound),
             Self::Gte(bound) => compared(bound, |value, bound| value >= bound),
             Self::Lt(bound) => compared(bound, |value, bound| value < bound),
             Self::Lte(bound) => compared(bound, |value, bound| value <= bound),
-            Self::In(options) => options.iter().any(|option| loose::same(value, option)),
+            Self::In(options) => options.iter().any(|option| loose_equality::same(value, option)),
             Self::Contains(part) => match value {
-                Value::String(text) => loose::contains(text, part),
-                Value::Array(items) => items.iter().any(|item| loose::same(item, part)),
+                Value::String(text) => loose_equality::contains(text, part),
+                Value::Array(items) => items.iter().any(|item| loose_equality::same(item, part)),
                 _ => false,
             },
-            Self::StartsWith(start) => value
-                .as_str()
-                .is_some_and(|text| loose::plain(text).starts_with(&loose::plain(start))),
-            Self::EndsWith(end) => {
-                value.as_str().is_some_and(|text| loose::plain(text).ends_with(&loose::plain(end)))
-            }
+            Self::StartsWith(start) => value.as_str().is_some_and(|text| {
+                loose_equality::plain(text).starts_with(&loose_equality::plain(start))
+            }),
+            Self::EndsWith(end) => value.as_str().is_some_and(|text| {
+                loose_equality::plain(text).ends_with(&loose_equality::plain(end))
+            }),
             Self::Matches(pattern) => value.as_str().is_some_and(|text| pattern.is_match(text)),
         }
     }

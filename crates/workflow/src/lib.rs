@@ -8,7 +8,6 @@
 mod bundled;
 mod condition;
 pub mod document;
-mod fault;
 mod folder;
 mod library;
 mod lookup;
@@ -16,6 +15,7 @@ mod model;
 pub mod next;
 mod pattern;
 mod problem;
+mod protocol_errors;
 mod read;
 mod rule;
 pub mod runs;
@@ -24,7 +24,6 @@ mod source;
 mod template;
 
 pub use condition::{Comparison, Condition, WorkflowContext, find};
-pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use library::{
     BrokenFile, Library, LibraryChanges, LibraryEntry, LibraryWatcher, Origin, UnreadableDirectory,
     check_file, files_in,
@@ -37,6 +36,7 @@ pub use model::{
 };
 pub use pattern::Pattern;
 pub use problem::{Position, Problem, Severity, nearest};
+pub use protocol_errors::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use read::{Reading, is_identifier};
 pub use rule::{Criteria, Requirement, Validation, ValidationRule};
 pub use source::Format;

@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::condition::WorkflowContext;
-use crate::fault;
 use crate::library::{Library, LibraryEntry};
 use crate::model::{LoopStep, StepRef, Task, Workflow};
 use crate::next::{self, Blocked, Next, Round};
 use crate::problem::nearest;
+use crate::protocol_errors;
 use crate::rule::Validation;
 use crate::template::Filling;
 use arguments::{Get, NextStep, Validate};
@@ -67,12 +67,12 @@ fn next(library: &Library, call: &NextStep) -> Result<EncodedResult, RpcError> {
     let known: HashSet<&str> = workflow.step_ids().collect();
     for id in named {
         if !known.contains(id.as_str()) {
-            return Err(fault::step_not_found(id, nearest(id, workflow.step_ids())));
+            return Err(protocol_errors::step_not_found(id, nearest(id, workflow.step_ids())));
         }
     }
     let done: HashSet<&str> = call.completed_steps.iter().map(String::as_str).collect();
     let found = next::next(&workflow, &done, &call.context);
-    let found = found.map_err(|error| fault::loop_failed(&error))?;
+    let found = found.map_err(|error| protocol_errors::loop_failed(&error))?;
     Ok(match found {
         Next::Complete => EncodedResult::of(&Step::nothing(COMPLETE, true)),
         Next::Blocked(blocked) => {
@@ -113,7 +113,7 @@ fn validate(library: &Library, call: &Validate) -> Result<EncodedResult, RpcErro
         Some(StepRef::Loop(_)) => None,
         None => {
             let near = nearest(&call.step_id, workflow.step_ids());
-            return Err(fault::step_not_found(&call.step_id, near));
+            return Err(protocol_errors::step_not_found(&call.step_id, near));
         }
     };
     Ok(EncodedResult::of(&Validation::of(criteria, &call.output, &WorkflowContext::new())))
@@ -123,12 +123,12 @@ fn validate(library: &Library, call: &Validate) -> Result<EncodedResult, RpcErro
 pub(crate) fn find(library: &Library, id: &str) -> Result<Arc<Workflow>, RpcError> {
     let Some(workflow) = library.find(id) else {
         return Err(match library.find_broken(id) {
-            Some(broken) => fault::invalid_workflow(id, &broken),
-            None => fault::workflow_not_found(id, library.nearest(id).as_deref()),
+            Some(broken) => protocol_errors::invalid_workflow(id, &broken),
+            None => protocol_errors::workflow_not_found(id, library.nearest(id).as_deref()),
         });
     };
     match needs_newer(&workflow) {
-        Some(needed) => Err(fault::too_new(id, needed, SERVER_VERSION)),
+        Some(needed) => Err(protocol_errors::too_new(id, needed, SERVER_VERSION)),
         None => Ok(workflow),
     }
 }

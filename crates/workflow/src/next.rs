@@ -68,7 +68,7 @@ impl<'a> Blocked<'a> {
     ) -> Self {
         let KnownContext { context, fixed } = known;
         let is_decided = condition.is_decided(context, fixed);
-        Self { step, looped, wanted: condition.wanted(context), is_decided }
+        Self { step, looped, wanted: condition.requirement(context), is_decided }
     }
 
     /// Returns the step to report as completed if it does not apply at all.

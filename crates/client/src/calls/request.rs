@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use crate::calls::follow::{CancelTaskOnDrop, FollowedTask};
 use crate::calls::input_required::{self, Input, ResultKind};
 use crate::calls::result_cache::CacheKey;
+use crate::calls::task_polling::{CancelTaskOnDrop, FollowedTask};
 use crate::calls::tasks::DetachedCall;
 use crate::client::Client;
 use crate::connection::Connection;

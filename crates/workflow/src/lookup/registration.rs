@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::encoded::EncodedResult;
 use super::{get, list, next, resource_text, resource_uri, validate};
-use crate::fault::hint;
 use crate::library::{Library, LibraryChanges, LibraryEntry, LibraryWatcher};
+use crate::protocol_errors::hint;
 use crate::schema;
 
 /// Form of the tool definitions.

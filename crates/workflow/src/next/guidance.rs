@@ -58,7 +58,7 @@ pub fn open_about(task: &Task, known: KnownContext<'_>) -> Vec<String> {
     let open = conditions
         .into_iter()
         .filter(|condition| !condition.holds(context) && !condition.is_decided(context, fixed));
-    let mut wanted: Vec<_> = open.map(|condition| condition.wanted(context)).collect();
+    let mut wanted: Vec<_> = open.map(|condition| condition.requirement(context)).collect();
     wanted.sort();
     wanted.dedup();
     wanted

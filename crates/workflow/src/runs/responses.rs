@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::record::{RunRecord, ShownStep};
 use super::token::Token;
 use super::tools::{RunTools, is_confirmation};
-use crate::fault;
+use crate::protocol_errors;
 
 impl RunTools {
     /// Describes the status of a run. `can_ask` is whether the client can ask its user.
@@ -133,18 +133,18 @@ pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
         (_, None) => "The run is still processing the output passed with this token.".into(),
     };
     let details = format!("{what} workflow_status returns the current step with its token.");
-    RpcError::new(fault::OLD_TOKEN).details(details)
+    RpcError::new(protocol_errors::OLD_TOKEN).details(details)
 }
 
 pub(super) fn bad_token() -> RpcError {
-    RpcError::new(fault::BAD_TOKEN).details(
+    RpcError::new(protocol_errors::BAD_TOKEN).details(
         "This token is unknown. Use the one returned with the step, unchanged; \
          workflow_status returns it again.",
     )
 }
 
 pub(super) fn waits_for_person() -> RpcError {
-    RpcError::new(fault::WAITING_FOR_CONFIRMATION).details(
+    RpcError::new(protocol_errors::WAITING_FOR_CONFIRMATION).details(
         "The output of this step was accepted, and waits for a person to confirm it. It can be \
          changed if they decline; workflow_status shows the outcome.",
     )
@@ -172,13 +172,13 @@ const NOT_ANSWERED: &str = "A person has to confirm this step, and you cannot. N
 const MAX_REASON_LENGTH: usize = 200;
 
 pub(super) fn no_such_run() -> RpcError {
-    RpcError::new(fault::RUN_NOT_FOUND)
+    RpcError::new(protocol_errors::RUN_NOT_FOUND)
         .details("You have no run with this id. workflow_status lists your runs.")
 }
 
 pub(super) fn engine_error(error: &EngineError) -> RpcError {
     match error {
         EngineError::NotFound => no_such_run(),
-        error => RpcError::new(fault::RUN_FAILED).details(error.to_string()),
+        error => RpcError::new(protocol_errors::RUN_FAILED).details(error.to_string()),
     }
 }

@@ -19,8 +19,8 @@ use super::responses::{
 };
 use super::token::Token;
 use super::{FLOW, Runs};
-use crate::fault;
 use crate::lookup::{self, CallOutcome, ToolErrors};
+use crate::protocol_errors;
 
 /// Builds the three tools.
 pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> {
@@ -260,7 +260,9 @@ impl RunTools {
                 // The user can still confirm elsewhere.
                 Err(AskError::Client(_) | AskError::Refused { .. }) => break,
                 Err(error) => {
-                    return Err(RpcError::new(fault::RUN_FAILED).details(error.to_string()));
+                    return Err(
+                        RpcError::new(protocol_errors::RUN_FAILED).details(error.to_string())
+                    );
                 }
             };
             let response = AnswerRequest::from(Value::Bool(agrees)).for_turn(open.turn);

@@ -6,7 +6,7 @@ use super::{Comparison, Condition, WorkflowContext};
 
 impl Condition {
     /// Describes what to add to the context for the condition to hold; empty if it does.
-    pub fn wanted(&self, context: &WorkflowContext) -> String {
+    pub fn requirement(&self, context: &WorkflowContext) -> String {
         if self.holds(context) { String::new() } else { self.words(true, context) }
     }
 
@@ -99,7 +99,7 @@ mod tests {
             ),
         ] {
             let parsed = condition_of(&condition).unwrap();
-            assert_eq!(parsed.wanted(context.as_object().unwrap()), wanted, "{condition}");
+            assert_eq!(parsed.requirement(context.as_object().unwrap()), wanted, "{condition}");
         }
     }
 }
