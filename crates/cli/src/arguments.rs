@@ -1,4 +1,7 @@
 //! The command line: commands, global options, examples and exit codes.
+//!
+//! Each command declares its own options in `command`. Values that come from the environment or the
+//! configuration file are joined there too.
 
 use std::ffi::OsString;
 

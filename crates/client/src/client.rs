@@ -1,4 +1,8 @@
 //! The client and its builder.
+//!
+//! A [`Client`] is a handle: it finds the state of the connection, and offers the notifications and events
+//! that concern all calls. The calls themselves are in `calls`, reconnecting and the handshake in
+//! `connection`, transports in crates of their own.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Errors of the client.
+//!
+//! One type for all operations: [`Error::kind`] groups them, and [`Error::server`] is what the server said.
+//! Errors of a transport are sources, not kinds of their own.
 
 use std::fmt;
 use std::time::Duration;

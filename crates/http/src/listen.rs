@@ -1,4 +1,6 @@
 //! The listener: binds a port, accepts connections, and runs hyper on each until shutdown.
+//!
+//! Owns the socket and the options of a server on it. Requests are checked and routed in `service`.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,4 +1,7 @@
 //! Responses, and their bodies.
+//!
+//! Owns the body that every endpoint answers with: whole, or a stream of events with messages that follow
+//! it. The endpoints decide on status and content.
 
 use std::io;
 use std::pin::Pin;

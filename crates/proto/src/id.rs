@@ -1,4 +1,7 @@
 //! Request ids, which pair responses with requests.
+//!
+//! Bounded when they are read, and written back as they came. The connections at either end know which ids
+//! are in use.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Completion of arguments being typed.
+//!
+//! Owns the functions that complete, and what they return. Which prompt or template a request means is
+//! decided in `methods`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! The handler's view of its call.
+//!
+//! A [`Context`] has the caller, the limits, the progress and the cancellation of one call, and reaches its
+//! client. It does not complete the call: a handler returns a reply, and `connection::call` sends it.
 
 mod reply;
 

@@ -1,4 +1,7 @@
 //! Registry of named entries: ordered, found by name, listed in pages.
+//!
+//! Tools, prompts, resources and templates are kept in one each. It knows no permissions: callers decide
+//! what a principal sees.
 
 use std::sync::Arc;
 

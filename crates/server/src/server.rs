@@ -1,4 +1,8 @@
 //! The server: state shared by all of its connections.
+//!
+//! It owns what is registered (tools, resources, prompts, methods), the limits, hooks and observers, and
+//! knows its open connections. What belongs to one connection is in `connection`, what belongs to one call
+//! in `connection::call`; nothing here reads or writes messages.
 
 mod builder;
 

@@ -1,4 +1,7 @@
 //! Tools: definition, argument check, call.
+//!
+//! A [`Tool`] checks arguments against its schema before its function sees them. `methods::tools` finds the
+//! tool of a call and checks the permission; `tool::output` makes the result.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;

@@ -1,4 +1,7 @@
 //! Decision on the next step of a workflow, from completed steps and context alone.
+//!
+//! Pure: no run, no file and no clock. `runs` keeps the completed steps of a run, `lookup` takes them from
+//! the caller.
 
 mod guidance;
 mod rounds;

@@ -1,4 +1,6 @@
 //! Problems of files, with their positions.
+//!
+//! Owns the wording common to all readers. Finding positions in YAML and JSON is the matter of `source`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -33,6 +33,12 @@ impl FollowUps {
 }
 
 /// Time for a client to read a response before a message that follows it arrives.
+///
+/// The one wait by time in the path of a message. No event can replace it: HTTP does not tell when a
+/// client has read a response, and its next request may never come, for it may wait for this very
+/// message. The order of writing alone does not help, since both sockets are readable when the client
+/// looks at them; in the tests a third of the prompts were. The delay is spent after the response has
+/// left, so no call is slower for it.
 const DELAY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
 //! Requests and notifications from the server to the client.
+//!
+//! A [`Client`] pairs requests with the responses that `dispatch` passes on. It does not decide what may be
+//! asked under which revision: that is `server::ask`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,6 @@
 //! Lifecycle of a connection: handshake, operation, draining, end.
+//!
+//! Owns the phase, and what changes with it. Requests are admitted or rejected by phase in `dispatch`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Change notifications to the client, one for a burst of changes (C-34).
+//!
+//! Owns what a client has subscribed to, and what it has not been told yet. Detecting changes is the matter
+//! of the registries and resource providers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
