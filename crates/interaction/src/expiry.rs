@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::fault::limit_name;
 use crate::interaction::Interaction;
+use crate::protocol_errors::limit_name;
 
 /// Clients to notify of expiry, by session. One task notifies all of them.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use mcp_flow_proto::{Encoding, Params, RpcError};
 use mcp_flow_session::{SessionId, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::fault::{SESSION_NOT_FOUND, session_error};
+use crate::protocol_errors::{SESSION_NOT_FOUND, session_error};
 
 /// Params, decoded member by member.
 pub(crate) struct Fields {

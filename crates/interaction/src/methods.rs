@@ -20,11 +20,11 @@ use mcp_flow_session::store::{Listed, PageRequest, Phase};
 use serde_json::{Map, Value, json};
 
 use crate::delivery::{Delivery, NextUp};
-use crate::fault::{
-    NOT_INTERACTIVE, VALIDATION_FAILED, check_not_aborted, engine_error, session_error, transition,
-};
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
+use crate::protocol_errors::{
+    NOT_INTERACTIVE, VALIDATION_FAILED, check_not_aborted, engine_error, session_error, transition,
+};
 use crate::tool::output;
 use crate::wire;
 use session::{RequestedSession, reply_with};

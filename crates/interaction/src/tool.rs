@@ -23,8 +23,8 @@ use mcp_flow_session::{InvalidAnswer, Owner, SessionId};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::fault::{engine_error, not_started};
 use crate::interaction::{Interaction, owner, start_request};
+use crate::protocol_errors::{engine_error, not_started};
 use crate::task::TaskMode;
 use form::Form;
 pub(crate) use output::Unanswered;

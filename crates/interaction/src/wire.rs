@@ -9,7 +9,7 @@ use mcp_flow_session::{InvalidAnswer, Session, SessionId, State};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::fault::{fault_name, limit_name};
+use crate::protocol_errors::{fault_name, limit_name};
 
 /// Encodes a question, with the violation by the last answer (INT-077).
 ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::SessionLimits;
-use mcp_flow_interaction::{InteractionBuilder, fault};
+use mcp_flow_interaction::{InteractionBuilder, protocol_errors};
 use mcp_flow_proto::Revision;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit_fixture::Fixture;
@@ -38,13 +38,13 @@ async fn every_example_is_true() {
 fn every_error_is_documented() {
     let text = include_str!("../../../docs/interaction.md");
     for fault in [
-        fault::SESSION_NOT_FOUND,
-        fault::SESSION_EXPIRED,
-        fault::INVALID_STATE_TRANSITION,
-        fault::VALIDATION_FAILED,
-        fault::TIMEOUT,
-        fault::ALREADY_CANCELLED,
-        fault::NOT_INTERACTIVE,
+        protocol_errors::SESSION_NOT_FOUND,
+        protocol_errors::SESSION_EXPIRED,
+        protocol_errors::INVALID_STATE_TRANSITION,
+        protocol_errors::VALIDATION_FAILED,
+        protocol_errors::TIMEOUT,
+        protocol_errors::ALREADY_CANCELLED,
+        protocol_errors::NOT_INTERACTIVE,
     ] {
         assert!(text.contains(&format!("### {} {}\n", fault.code, fault.name)), "{}", fault.name);
         assert!(

@@ -1,4 +1,4 @@
-//! Who may call: principals, the verification of their credentials, and their permissions.
+//! Principals: the identity of callers, the verification of their credentials, and their permissions.
 //!
 //! A [`Principal`] is the authenticated identity of a caller. A [`Verifier`] derives it from a bearer token;
 //! `mcp-flow-identity` has verifiers for static tokens and JWTs. [`permissions`] are the rules for what a

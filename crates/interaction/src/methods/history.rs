@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::reply;
 use super::session::RequestedSession;
-use crate::fault::{VALIDATION_FAILED, session_error};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
+use crate::protocol_errors::{VALIDATION_FAILED, session_error};
 
 /// Handles the method. A session that its client holds has no journal here.
 pub(super) async fn get_history(

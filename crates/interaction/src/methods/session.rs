@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::reply;
 use crate::backend::{SessionBackend, SessionRef};
-use crate::fault::{
-    SESSION_NOT_FOUND, VALIDATION_FAILED, engine_error, outdated_token, session_error,
-};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
+use crate::protocol_errors::{
+    SESSION_NOT_FOUND, VALIDATION_FAILED, engine_error, outdated_token, session_error,
+};
 
 /// The session that a request names: by `sessionId`, or by a token in `sessionToken` or in its
 /// place.

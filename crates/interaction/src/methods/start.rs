@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use super::{call_timeout, reply_with};
 use crate::backend::{SessionBackend, SessionRef};
 use crate::delivery::{Delivery, NextUp};
-use crate::fault::{NOT_INTERACTIVE, invalid, not_started, timed_out};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner, start_request};
+use crate::protocol_errors::{NOT_INTERACTIVE, invalid, not_started, timed_out};
 use crate::wire;
 
 pub(super) async fn start(

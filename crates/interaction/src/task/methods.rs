@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::state::request_key;
-use crate::fault::engine_error;
 use crate::interaction::{Interaction, owner};
+use crate::protocol_errors::engine_error;
 use crate::tool::form::Form;
 use crate::tool::{FormAnswer, output};
 

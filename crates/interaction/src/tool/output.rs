@@ -12,7 +12,7 @@ use mcp_flow_session::{Prompt, PromptType, SessionId, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::fault::{fault_name, limit_name};
+use crate::protocol_errors::{fault_name, limit_name};
 use crate::wire;
 
 /// Returns the tool result of a session that has ended. [`Interaction`](crate::Interaction) knows

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::form::Form;
 use super::{Call, CallResult, FormAnswer, output};
 use crate::backend::{SessionBackend, SessionRef};
-use crate::fault::{engine_error, transition};
+use crate::protocol_errors::{engine_error, transition};
 
 /// State that the client carries from one round to the next.
 #[derive(Debug, Deserialize, Serialize)]
