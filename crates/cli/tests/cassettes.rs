@@ -61,7 +61,16 @@ async fn a_server_is_recorded_replayed_and_verified() {
 
     let (code, said) = verify(&file, &junit, &SERVER);
     assert_eq!(code, Some(0), "{said}");
-    assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"0\""));
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"0\" errors=\"0\""));
+    // A check that compared less than was recorded does not pass.
+    let cut = folder.path().join("cut.jsonl");
+    std::fs::write(&cut, &text[..text.trim_end().rfind('\n').unwrap() + 1]).unwrap();
+    let (code, said) = verify(&cut, &junit, &SERVER);
+    assert!(
+        code == Some(1) && said.contains("record again") && said.contains(" 0 differ"),
+        "{said}"
+    );
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"0\" errors=\"1\""));
     let (code, said) = verify(&file, &junit, &SERVER[..3]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("echo") && said.contains("differ"), "{said}");
@@ -74,7 +83,7 @@ async fn a_full_disk_ends_the_recording_and_not_the_calls() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.jsonl");
     // A limit on the size of files acts like a full disk.
-    let script = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+    let script = "ulimit -f 64; exec \"$@\"";
     let record = Program::new("bash")
         .arguments(["-c", script, "bash", PROGRAM, "record", file.to_str().unwrap(), "--", PROGRAM])
         .arguments(SERVER);
@@ -94,6 +103,34 @@ async fn a_full_disk_ends_the_recording_and_not_the_calls() {
     let message = format!("0{}", "x".repeat(500));
     assert!(call(&client, "echo", json!({"text": message})).await.contains("xxx"));
     client.close().await;
+}
+
+/// Calls go on without a recording if there is no room for its first line, and no empty file is left.
+#[tokio::test]
+async fn a_full_disk_at_the_start_does_not_end_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.jsonl");
+    for (file, limit) in [("/dev/full", "unlimited"), (file.to_str().unwrap(), "0")] {
+        let script = format!("ulimit -f {limit}; exec \"$@\"");
+        let record = Program::new("bash")
+            .arguments(["-c", &script, "bash", PROGRAM, "record", file, "--", PROGRAM])
+            .arguments(SERVER);
+        let client = connect(record).await;
+        assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5");
+        client.close().await;
+    }
+    assert!(!file.exists());
+}
+
+/// The recorder survives the limit on the size of files; its server does not inherit that.
+#[test]
+fn a_recorded_server_has_its_signals() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = "ulimit -f 1; head -c 100000 /dev/zero > big";
+    let mut record = Command::new(PROGRAM);
+    record.current_dir(folder.path()).args(["record", "a.jsonl", "--", "bash", "-c", server]);
+    let ended = output(&mut record);
+    assert_eq!(ended.status.code(), Some(128 + 25), "{ended:?}");
 }
 
 /// A process that prints its endpoints as JSON, killed when dropped.
@@ -123,13 +160,10 @@ async fn http_is_recorded_and_replayed() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["mcp", "sse", "websocket"] {
         let file = folder.path().join(kind);
-        let target = places[kind].as_str().unwrap().replace("ws://", "http://");
+        let target = places[kind].as_str().unwrap();
         let record = ["record", file.to_str().unwrap(), "--json", "--listen", "127.0.0.1:0"];
-        let (mut recorder, relay) = serve(&[&record[..], &["--target", &target]].concat()).await;
-        let url = relay["mcp"].as_str().unwrap();
-        let url =
-            if kind == "websocket" { url.replace("http://", "ws://") } else { url.to_owned() };
-        let client = connect_to(&url).await;
+        let (mut recorder, relay) = serve(&[&record[..], &["--target", target]].concat()).await;
+        let client = connect_to(relay["mcp"].as_str().unwrap()).await;
         assert_eq!(call(&client, "calculator.add", json!({"a": 2, "b": 3})).await, "5", "{kind}");
         client.close().await;
         let id = rustix::process::Pid::from_raw(recorder.id().unwrap().try_into().unwrap());
@@ -224,6 +258,8 @@ fn a_failed_start_leaves_a_recording_alone() {
         &["--", "no-such-program-here"][..],
         &["--target", "http://localhost:1/mcp", "--listen", &busy.1],
         &["--target", "ftp://me:hunter2@host", "--listen", "127.0.0.1:0"],
+        &["--target", "tcp://localhost:1", "--listen", "127.0.0.1:0"],
+        &["--listen", "127.0.0.1:0", "--", "true"],
     ] {
         for file in [&file, &new] {
             let failed = output(Command::new(PROGRAM).arg("record").arg(file).args(arguments));
