@@ -46,6 +46,9 @@ pub(crate) enum Forwarded {
     },
     Read {
         uri: String,
+        /// Part of the URI that the gateway added.
+        #[serde(default)]
+        alias: String,
         #[serde(default)]
         meta: Meta,
     },
@@ -85,6 +88,7 @@ impl Forwarded {
         context: Context,
     ) -> Outcome {
         let _running = upstream.metrics.begin();
+        context.forwarded_to(upstream.name());
         let outcome = self.outcome_of_user(&upstream, &sessions, &context).await;
         if let Err(error) = &outcome
             && error.has("server")
@@ -151,7 +155,13 @@ impl Forwarded {
         let Requester { capabilities, context, .. } = requester;
         let host = CallHost::for_call(context.clone(), *capabilities, sender);
         let host = Arc::new(host.noting(&upstream.url_questions));
-        let sent = self.request(lease.client(), host, None, context.as_ref());
+        let sent = match self {
+            Self::Tool { name, arguments, meta } if task::is_required(&lease, name).await => {
+                let call = (name.as_str(), arguments.clone(), meta.clone());
+                task::call_as_task(lease.client(), call, host, context.as_ref())
+            }
+            _ => self.request(lease.client(), host, None, context.as_ref()),
+        };
         let mut call = LiveCall::new(sent, questions, lease);
         match call.next().await {
             LiveEvent::Response(response) => {
@@ -258,7 +268,7 @@ impl Forwarded {
                 let request = client.request(method::PROMPTS_GET, params).encoded();
                 start(request.meta(meta.clone()), host, round, context)
             }
-            Self::Read { uri, meta } => {
+            Self::Read { uri, meta, .. } => {
                 let request = client.read_resource(uri).encoded();
                 start(request.meta(meta.clone()), host, round, context)
             }
@@ -275,7 +285,9 @@ impl Forwarded {
         match self {
             Self::Tool { .. } => result::reply_tool(context, upstream, result).await,
             Self::Prompt { .. } => result::reply_prompt(context, upstream.name(), result.as_raw()),
-            Self::Read { uri, .. } => result::reply_resource(context, upstream, uri, result).await,
+            Self::Read { uri, alias, .. } => {
+                result::reply_resource(context, upstream, alias, uri, result).await
+            }
         }
     }
 

@@ -214,7 +214,7 @@ impl ResourceProvider for ProvidedResources {
     fn forward_read(&self, context: &Context, uri: &str) -> Option<Reply> {
         let route = self.0.route(uri)?;
         let uri = route.own(uri).to_owned();
-        let request = Forwarded::Read { uri, meta: context.meta().clone() };
+        let request = Forwarded::Read { uri, alias: route.alias, meta: context.meta().clone() };
         let sessions = self.1.clone();
         Some(Reply::Later(Box::pin(request.run(route.upstream, sessions, context.clone()))))
     }

@@ -102,16 +102,18 @@ pub(crate) fn reply_prompt(context: &Context, server: &str, result: Raw<'_>) -> 
 pub(crate) async fn reply_resource(
     context: &Context,
     upstream: &Arc<Upstream>,
+    alias: &str,
     uri: &str,
     result: &OwnedRaw,
 ) -> Outcome {
     let server = upstream.name();
+    let uri = &*format!("{alias}{uri}");
     let outcome: ReadOutcome = decode(server, result.as_raw())?;
-    if let [ReadContents::Known(ResourceContents { uri, meta: Some(meta), .. })] =
+    if let [ReadContents::Known(ResourceContents { uri: own, meta: Some(meta), .. })] =
         &*outcome.contents
         && let Some(download) = Download::in_meta(upstream, meta)
     {
-        let bulk = download.into_bulk(upstream, context).with_uri(uri);
+        let bulk = download.into_bulk(upstream, context).with_uri(format!("{alias}{own}"));
         return context.reply_contents(uri, Contents::Bulk(bulk)).await;
     }
     let mut entries = Vec::with_capacity(outcome.contents.len());
@@ -121,6 +123,8 @@ pub(crate) async fn reply_resource(
                 if let Some(meta) = &mut contents.meta {
                     strip_protocol_members(meta);
                 }
+                // Under its own URI another upstream would be read.
+                contents.uri.insert_str(0, alias);
                 entries.push(contents);
             }
             ReadContents::Unknown(_) => {

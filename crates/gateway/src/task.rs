@@ -1,19 +1,25 @@
-//! Calls that a stateless upstream continues as tasks.
+//! Calls that an upstream continues as tasks.
 //!
-//! A task is followed to its end, so that every caller gets its result. Its questions are those of a
+//! The task of a stateless upstream is followed to its end, so that every caller gets its result. Its questions are those of a
 //! round of the call whose state is the task: the answers are sent to the task, which is followed
 //! again, after a restart as well.
+//!
+//! Under 2025-11-25 a tool may require that its caller asks for a task. Waiting for the result of that
+//! task is then part of the live call, with its questions, and ends with the connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::model::{DetailedTask, TaskState};
-use mcp_flow_client::{Client, Error, ServerError};
-use mcp_flow_proto::{OwnedRaw, RpcError};
+use mcp_flow_client::{Client, Error, Host, ServerError};
+use mcp_flow_proto::model::Meta;
+use mcp_flow_proto::{OwnedRaw, Revision, RpcError, method};
+use mcp_flow_server::Context;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error;
 use crate::forward::{Progress, Requester, failed, read_questions, start};
@@ -151,6 +157,53 @@ fn server_error(error: &Value) -> ServerError {
         data: error["data"].clone(),
     }
 }
+
+/// Returns whether an upstream of 2025-11-25 takes calls of a tool only as tasks.
+pub(crate) async fn is_required(lease: &Lease, tool: &str) -> bool {
+    // What the client has listed on this connection is found at once.
+    lease.revision() == Revision::V2025_11_25
+        && matches!(lease.client().tool(tool).await, Ok(Some(tool)) if tool.requires_task)
+}
+
+/// Calls a tool of an upstream of 2025-11-25 as a task, and waits for the result of the task. Dropping
+/// the future cancels it.
+pub(crate) fn call_as_task(
+    client: &Client,
+    (name, arguments, meta): (&str, Value, Meta),
+    host: Arc<dyn Host>,
+    context: Option<&Context>,
+) -> BoxFuture<'static, Result<OwnedRaw, Error>> {
+    let params = json!({"name": name, "arguments": arguments, "task": {"ttl": TASK_LIFETIME}});
+    let call = client.request(method::TOOLS_CALL, params).encoded().meta(meta);
+    let called = start(call, host.clone(), None, context);
+    let (client, context) = (client.clone(), context.cloned());
+    Box::pin(async move {
+        let created = called.await?;
+        let task: Option<Value> = match created.as_raw().members(["task"]) {
+            Ok([task]) => task.and_then(|task| task.decode().ok()),
+            Err(_) => None,
+        };
+        // An upstream may have called it all the same.
+        let Some(id) = task.as_ref().and_then(|task| task["taskId"].as_str()) else {
+            return Ok(created);
+        };
+        let unfinished = CancelOnDrop::new(&client, id);
+        let waiting = client.request(TASKS_RESULT, json!({"taskId": id})).encoded();
+        let waiting = waiting.timeout(MAX_TASK_DURATION);
+        let result = start(waiting, host, None, context.as_ref()).await;
+        unfinished.disarm();
+        result
+    })
+}
+
+/// Request for the result of a task, under 2025-11-25. It is answered when the task has ended.
+const TASKS_RESULT: &str = "tasks/result";
+
+/// Longest time that a task under 2025-11-25 is waited for.
+const MAX_TASK_DURATION: Duration = Duration::from_secs(3600);
+
+/// Time for which an upstream keeps such a task, in milliseconds.
+const TASK_LIFETIME: u64 = 3_600_000;
 
 /// Cancels a task on drop, unless disarmed.
 struct CancelOnDrop {

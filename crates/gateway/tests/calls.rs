@@ -6,9 +6,12 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use mcp_flow_client::model::LogLevel;
 use mcp_flow_client::{Client, ClientEvent, CompletionReference};
-use mcp_flow_server::{CatalogSource, Context, Prompt, Resource, Tool};
+use mcp_flow_gateway::Gateway;
+use mcp_flow_server::observe::{Detail, Observed, Observer};
+use mcp_flow_server::{CatalogSource, Context, Prompt, Resource, Server, Tool};
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::support::{ERAS, Setup, pairs, upstream};
@@ -187,4 +190,40 @@ async fn changed_lists_are_announced() {
 
 async fn lists(client: &Client, name: &str) -> bool {
     client.tools().all().await.unwrap().iter().any(|tool| tool.name == name)
+}
+
+/// Target and upstream of each request that an observer has seen.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<[Option<String>; 2]>>>);
+
+impl Observer for Seen {
+    fn detail(&self) -> Detail {
+        Detail::Outline
+    }
+
+    fn observe(&self, exchange: &Observed<'_>) {
+        self.0
+            .lock()
+            .push([exchange.target, exchange.upstream].map(|name| name.map(str::to_owned)));
+    }
+}
+
+/// An observer learns which upstream had a request, also if its name does not say so.
+#[tokio::test]
+async fn observers_learn_the_upstream_of_a_request() {
+    let (fixture, seen) = (Fixture::new(), Seen::default());
+    let gateway = Gateway::new(vec![upstream("up", &fixture.server, ERAS[0])]).unwrap();
+    let server = gateway.add_to(Server::builder("gateway", "1.0.0").observer(seen.clone()));
+    let server = server.build().unwrap();
+    gateway.attach(&server);
+    let setup = Setup { gateway, server };
+    let client = setup.client(ERAS[1]).await;
+    for name in ["who", "up.who", "nobody"] {
+        let _ = client.call_tool(name, json!({})).await;
+    }
+    let seen = seen.0.lock().clone();
+    for (target, upstream) in [("who", Some("up")), ("up.who", Some("up")), ("nobody", None)] {
+        let expected = [Some(target), upstream].map(|name| name.map(str::to_owned));
+        assert!(seen.contains(&expected), "{expected:?} {seen:?}");
+    }
 }

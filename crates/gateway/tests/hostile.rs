@@ -76,6 +76,47 @@ async fn attacks_during_a_call_are_contained() {
     }
 }
 
+/// A result that is too long fails its own call. Those of others on the same connection go on.
+#[tokio::test]
+async fn a_result_that_is_too_long_concerns_its_own_call_only() {
+    let long = r#"head -c 300000 /dev/zero | tr '\0' a"#;
+    let content = r#"{"content":[{"type":"text","text":""#;
+    let done = r#"{"content":[{"type":"text","text":"done"}]}"#;
+    let reply = format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{done}}}\n' "$slow""#);
+    for long in [
+        format!(
+            r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{content}' "$(id "$line")"; {long}; printf '"}}]}}}}\n'"#
+        ),
+        format!(
+            r#"printf '{{"result":{content}'; {long}; printf '"}}]}},"jsonrpc":"2.0","id":%s}}\n' "$(id "$line")""#
+        ),
+    ] {
+        let tools = json!([{"name": "slow"}, {"name": "long"}]);
+        let call =
+            format!(r#"case $line in *'"slow"'*) slow=$(id "$line");; *) {long}; {reply};; esac"#);
+        let mut settings = script("up", &lists(&tools, &call));
+        settings.result_limit = 1 << 16;
+        settings.call_timeout = std::time::Duration::from_secs(60);
+        let setup = Setup::new(vec![settings]);
+        let (one, two) = (setup.client(ERAS[0]).await, setup.client(ERAS[1]).await);
+        one.tools().all().await.unwrap();
+        let slow = tokio::spawn(one.call_tool("up.slow", json!({})).into_future());
+        within("the first call", async {
+            while setup.gateway.status()[0].calls.running == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        let failed = two.call_tool("up.long", json!({})).await.unwrap_err();
+        let error = failed.server().unwrap();
+        assert_eq!(error.name(), Some("UPSTREAM_ERROR"), "{error}");
+        assert!(error.to_string().contains("65536 bytes"), "{error}");
+        assert_eq!(within("the slow call", slow).await.unwrap().unwrap().text(), "done");
+        assert_eq!(setup.gateway.status()[0].connections, 1);
+        setup.gateway.close().await;
+    }
+}
+
 /// A definition that changes during a call is quarantined; the call ends as it was begun.
 #[tokio::test]
 async fn a_definition_that_changes_during_a_call_is_quarantined() {

@@ -76,6 +76,8 @@ async fn the_first_upstream_with_a_uri_has_it() {
         ("two+notes:/1", "second"),
     ] {
         assert_eq!(client.read_text(uri).await.unwrap(), text, "{uri}");
+        let read = client.read_resource(uri).raw().await.unwrap();
+        assert_eq!(read["contents"][0]["uri"], uri, "{read}");
     }
     let alias = CompletionReference::Template("two+notes:/{name}".into());
     let found = client.complete(&alias, "name", "", serde_json::Map::new()).await.unwrap();

@@ -15,6 +15,8 @@ use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Map, Value, json};
 
+use crate::failures::{lists, script};
+use crate::hostile::QUESTION;
 use crate::support::{ERAS, Setup, upstream};
 
 /// A person who fills in the fields of the fixture's flows.
@@ -68,6 +70,55 @@ async fn the_result_of_a_task_is_that_of_the_call() {
         assert_eq!((error.code, error.name()), (-32603, Some("UPSTREAM_ERROR")), "{error}");
         setup.gateway.close().await;
     }
+}
+
+/// A tool of 2025-11-25 that is called only as a task works for every client as any other, with its
+/// questions; if the call is cancelled, so is the task.
+#[tokio::test]
+async fn tools_that_require_tasks_work_with_earlier_upstreams() {
+    let folder = tempfile::tempdir().unwrap();
+    let (waiting, cancelled) = (folder.path().join("waiting"), folder.path().join("cancelled"));
+    let reply = |result: &str| {
+        format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{result}}}\n' "$(id "$line")""#)
+    };
+    let task = r#"{"task":{"taskId":"t1","status":"working","ttl":60000,"createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z"}}"#;
+    let refused = r#"{"isError":true,"content":[{"type":"text","text":"it needs a task"}]}"#;
+    let call =
+        format!(r#"case $line in *'"ttl"'*) {};; *) {};; esac"#, reply(task), reply(refused));
+    let tools = json!([{"name": "research", "inputSchema": {"type": "object"},
+        "execution": {"taskSupport": "required"}}]);
+    let found = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"found"}]}}\n' "$result""#;
+    let cases = format!(
+        r#"    *tasks/result*) result=$(id "$line"); touch {}; {QUESTION};;
+    *'"id":"q"'*) {found};;
+    *tasks/cancel*) touch {}; {};;
+    *tools/call*)"#,
+        waiting.display(),
+        cancelled.display(),
+        reply("{}"),
+    );
+    let program = lists(&tools, &call).replace("    *tools/call*)", &cases);
+    for revision in ERAS {
+        let setup = Setup::new(vec![script("up", &program)]);
+        let client = setup.client_with(revision, Person).await;
+        let called = client.call_tool("up.research", json!({})).into_future();
+        assert_eq!(within("the task", called).await.unwrap().text(), "found", "{revision}");
+        assert!(!cancelled.exists());
+        setup.gateway.close().await;
+    }
+    std::fs::remove_file(&waiting).unwrap();
+    let setup = Setup::new(vec![script("up", &program.replace(QUESTION, ":"))]);
+    let client = setup.client(ERAS[1]).await;
+    let call = tokio::spawn(client.call_tool("up.research", json!({})).into_future());
+    let exists = async |path: &std::path::Path| {
+        while !path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the task", exists(&waiting)).await;
+    call.abort();
+    within("the end of the task", exists(&cancelled)).await;
+    setup.gateway.close().await;
 }
 
 /// Questions of a task are those of the call, several at once and one after another; a tool that

@@ -5,6 +5,8 @@
 //!
 //! No I/O happens here: append the bytes that arrived, take out the complete frames.
 
+use std::ops::Range;
+
 /// Splits a byte stream into lines of limited length.
 ///
 /// The buffer is reused, so a connection that only receives small messages allocates once. A line
@@ -28,6 +30,8 @@ pub struct LineDecoder {
     searched: usize,
     limit: usize,
     discarding: bool,
+    /// The part of the buffer with the last line that was too long.
+    long: Range<usize>,
 }
 
 /// The output of a [`LineDecoder`].
@@ -42,7 +46,7 @@ pub enum Line<'a> {
 impl LineDecoder {
     /// Creates a decoder for lines of up to `limit` bytes, not counting the line end.
     pub fn new(limit: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, searched: 0, limit, discarding: false }
+        Self { buffer: Vec::new(), start: 0, searched: 0, limit, discarding: false, long: 0..0 }
     }
 
     /// Returns the buffer to append received bytes to.
@@ -55,6 +59,7 @@ impl LineDecoder {
             self.searched -= self.start;
             self.start = 0;
         }
+        self.long = 0..0;
         // A single huge message must not keep its memory for the lifetime of the connection.
         if self.buffer.capacity() > KEEP_CAPACITY && self.buffer.len() < KEEP_CAPACITY / 2 {
             self.buffer.shrink_to(KEEP_CAPACITY);
@@ -81,6 +86,7 @@ impl LineDecoder {
             }
             let line = trim_line_end(&self.buffer[start..end]);
             if line.len() > self.limit {
+                self.long = start..start + line.len();
                 return Some(Line::TooLong);
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
@@ -89,6 +95,24 @@ impl LineDecoder {
                 return Some(Line::Frame(&self.buffer[start..start + length]));
             }
         }
+    }
+
+    /// Leaves the line that was just [too long](Line::TooLong) to the caller: returns what has arrived of
+    /// it, and whether that is all. The rest is not discarded.
+    ///
+    /// ```
+    /// use mcp_flow_proto::frame::{LineDecoder, Line};
+    ///
+    /// let mut decoder = LineDecoder::new(4);
+    /// decoder.buffer().extend_from_slice(b"123456");
+    /// assert_eq!(decoder.next_line(), Some(Line::TooLong));
+    /// assert_eq!(decoder.take_long_line(), (&b"123456"[..], false));
+    /// decoder.buffer().extend_from_slice(b"789\n");
+    /// assert_eq!(decoder.next_line(), Some(Line::Frame(b"789")));
+    /// ```
+    pub fn take_long_line(&mut self) -> (&[u8], bool) {
+        let is_complete = !std::mem::take(&mut self.discarding);
+        (&self.buffer[self.long.clone()], is_complete)
     }
 
     /// Returns the unterminated last line after the stream has ended.
@@ -117,6 +141,7 @@ impl LineDecoder {
         // One byte over the limit may be the carriage return of a line end.
         if length.saturating_sub(self.limit) > 1 {
             self.discarding = true;
+            self.long = self.start..self.buffer.len();
             self.start = self.buffer.len();
             return Some(Line::TooLong);
         }

@@ -47,6 +47,8 @@ pub(crate) struct HandlerState {
     trace: Option<Arc<TraceContext>>,
     meta: Meta,
     tool: OnceLock<Arc<Tool>>,
+    /// Server that the call is forwarded to.
+    upstream: OnceLock<Arc<str>>,
     /// Set if the tool is called as a method.
     direct: AtomicBool,
     /// The error that a failure of the call is answered with.
@@ -65,6 +67,7 @@ impl HandlerState {
             trace,
             meta,
             tool: OnceLock::new(),
+            upstream: OnceLock::new(),
             direct: AtomicBool::new(false),
             failure: OnceLock::new(),
             rounds: Rounds::default(),
@@ -73,6 +76,10 @@ impl HandlerState {
 
     pub(crate) fn trace(&self) -> Option<&Arc<TraceContext>> {
         self.trace.as_ref()
+    }
+
+    pub(crate) fn upstream(&self) -> Option<&str> {
+        self.upstream.get().map(|name| &**name)
     }
 }
 
@@ -95,6 +102,11 @@ impl Context {
     /// with a [catalog source](crate::CatalogSource), which forwards them.
     pub fn meta(&self) -> &Meta {
         &self.call.handler.meta
+    }
+
+    /// Notes the server behind this one that the request is forwarded to, for observers.
+    pub fn forwarded_to(&self, upstream: &str) {
+        self.call.handler.upstream.get_or_init(|| upstream.into());
     }
 
     /// The id of the request.

@@ -34,6 +34,11 @@ pub trait Observer: Send + Sync + 'static {
     /// The level of detail to record for a request dispatched now.
     fn detail(&self) -> Detail;
 
+    /// The level of detail to record for a request with this method, if it differs by method.
+    fn detail_of(&self, _method: &str) -> Detail {
+        self.detail()
+    }
+
     /// Called when a request that was recorded at dispatch has been answered. It may have more
     /// detail than this observer asked for.
     fn observe(&self, exchange: &Observed<'_>);
@@ -82,6 +87,8 @@ pub struct Observed<'a> {
     pub target: Option<&'a str>,
     /// The tool called, if the server has it.
     pub tool: Option<&'a str>,
+    /// The server behind this one that the request was forwarded to.
+    pub upstream: Option<&'a str>,
     /// The trace context, if the request carries one.
     pub trace: Option<&'a TraceContext>,
     /// The context of the call itself: its span, if telemetry is on.
@@ -180,6 +187,7 @@ impl Observation {
         Some(Box::new(Self { method, target, tool, params: params_noted, trace, span, size, at }))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the parts of an exchange")]
     pub(crate) fn report(
         &self,
         observers: &[Box<dyn Observer>],
@@ -187,6 +195,7 @@ impl Observation {
         principal: &Principal,
         peer: Option<&Peer>,
         id: &RequestId,
+        upstream: Option<&str>,
         outcome: Result<&Payload, &RpcError>,
     ) {
         let observed = Observed {
@@ -201,6 +210,7 @@ impl Observation {
             },
             target: self.target.as_deref(),
             tool: self.tool.as_ref().map(|tool| tool.definition().name.as_str()),
+            upstream,
             trace: self.trace.as_ref(),
             span: self.span.as_deref(),
             params: &self.params,

@@ -4,6 +4,7 @@
 
 mod child;
 mod io_task;
+mod long_message;
 mod model;
 
 use std::io;

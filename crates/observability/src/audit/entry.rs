@@ -43,6 +43,9 @@ pub(super) struct Call {
     method: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<Box<str>>,
+    /// Server behind this one that it was forwarded to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<Box<str>>,
     /// `ok`, `failed` if a tool reports failure, or the name of the error.
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +63,7 @@ impl Call {
             connection: exchange.connection.number,
             method: exchange.method.into(),
             target: exchange.target.map(Into::into),
+            upstream: exchange.upstream.map(Into::into),
             outcome: exchange.outcome_name(),
             code: exchange.outcome.err().map(RpcError::code),
             time: exchange.time,

@@ -36,6 +36,9 @@ impl ToolDefinition {
             output_schema: members.take("outputSchema"),
             annotations: members.take("annotations"),
             icons: members.icons(),
+            requires_task: members.take("execution").is_some_and(|execution: Meta| {
+                execution.get("taskSupport") == Some(&"required".into())
+            }),
             meta: members.take("_meta").unwrap_or_default(),
         })
     }

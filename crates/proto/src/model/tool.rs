@@ -26,6 +26,8 @@ pub struct ToolDefinition {
     pub annotations: Option<ToolAnnotations>,
     /// Icons to show beside it.
     pub icons: Vec<Icon>,
+    /// Set if a server of 2025-11-25 takes calls of it only as tasks.
+    pub requires_task: bool,
     /// Additional members.
     pub meta: Meta,
 }

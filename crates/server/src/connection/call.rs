@@ -144,7 +144,17 @@ impl Call {
         if let Some(observation) = &self.observation {
             let ConnectionInner { server, info, .. } = &*self.connection;
             let (peer, outcome) = (self.peer.as_deref(), outcome.as_ref());
-            observation.report(server.observers(), info, self.principal(), peer, &self.id, outcome);
+            let upstream = self.handler.upstream();
+            let observers = server.observers();
+            observation.report(
+                observers,
+                info,
+                self.principal(),
+                peer,
+                &self.id,
+                upstream,
+                outcome,
+            );
         }
     }
 

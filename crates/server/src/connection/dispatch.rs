@@ -184,7 +184,7 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
     let trace = || received.cloned();
     let tool = |name: &str| connection.server.find_tool(name);
     let observation = Observation::new(
-        connection.server.detail(),
+        connection.server.detail_of(&method),
         &method,
         known_method,
         tool,
@@ -198,7 +198,7 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
         if let Some(observation) = &observation {
             let (observers, principal) =
                 (connection.server.observers(), connection.principal_of(&route));
-            observation.report(observers, &connection.info, principal, peer, &id, Err(error));
+            observation.report(observers, &connection.info, principal, peer, &id, None, Err(error));
         }
     };
     let (peer, meta) = match identify(connection, &method, params, meta) {

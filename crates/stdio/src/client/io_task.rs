@@ -9,6 +9,7 @@ use mcp_flow_proto::frame::{Line, LineDecoder};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::child::ChildProcess;
+use super::long_message::LongMessage;
 
 /// Spawns the I/O task of a connection. `child` is the server process, if it was spawned here.
 pub(crate) fn spawn_io_task(
@@ -19,7 +20,7 @@ pub(crate) fn spawn_io_task(
     child: Option<ChildProcess>,
 ) -> Arc<dyn Transport> {
     task_transport(name, CLOSE_TIMEOUT, |outbox| async move {
-        let task = IoTask { outbox, inbox: inbox.clone(), reader, writer };
+        let task = IoTask { outbox, inbox: inbox.clone(), reader, writer, long: None };
         let (reason, writer) = task.run().await;
         // A server over pipes exits at the end of its input.
         drop(writer);
@@ -36,6 +37,8 @@ struct IoTask<R, W> {
     inbox: Inbox,
     reader: R,
     writer: W,
+    /// A message that is too long, until its end.
+    long: Option<LongMessage>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
@@ -76,11 +79,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
             tokio::select! {
                 read = self.reader.read(&mut input) => {
                     let read = read?;
-                    decoder.buffer().extend_from_slice(&input[..read]);
-                    if !self.receive_lines(&mut decoder, read == 0) {
-                        let limit = self.inbox.frame_limit();
-                        let what = format!("the server sent a message of more than {limit} bytes");
-                        return Ok(TransportError::InvalidMessage(what));
+                    let received = self.skip_long(&input[..read]);
+                    let is_bounded = received.is_some_and(|rest| {
+                        decoder.buffer().extend_from_slice(rest);
+                        self.receive_lines(&mut decoder, read == 0)
+                    });
+                    if !is_bounded {
+                        return Ok(self.too_long());
                     }
                     if read == 0 {
                         return Ok(TransportError::Lost(SERVER_CLOSED.to_owned()));
@@ -100,12 +105,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
         }
     }
 
-    /// Passes on the complete lines. Returns `false` if a line was too long.
-    fn receive_lines(&self, decoder: &mut LineDecoder, at_end: bool) -> bool {
+    /// Passes on the complete lines. Returns `false` if one is too long and no message.
+    fn receive_lines(&mut self, decoder: &mut LineDecoder, at_end: bool) -> bool {
         loop {
             match decoder.next_line() {
                 Some(Line::Frame(frame)) => self.inbox.receive(frame),
-                Some(Line::TooLong) => return false,
+                Some(Line::TooLong) => {
+                    let (line, is_complete) = decoder.take_long_line();
+                    if !line.trim_ascii_start().starts_with(b"{") {
+                        return false;
+                    }
+                    let mut long = LongMessage::default();
+                    long.read(line);
+                    match is_complete {
+                        true => self.end_long(&long),
+                        false => self.long = Some(long),
+                    }
+                }
                 None => break,
             }
         }
@@ -118,9 +134,42 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
             None => true,
         }
     }
+
+    /// Skips the rest of a message that is too long, and returns what is behind it; `None` if it does not
+    /// end.
+    fn skip_long<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(mut long) = self.long.take() else { return Some(bytes) };
+        if let Some(rest) = long.read(bytes) {
+            self.end_long(&long);
+            return Some(rest);
+        }
+        let is_endless = long.length() > MAX_SKIPPED;
+        self.long = Some(long);
+        (!is_endless).then_some(&[])
+    }
+
+    /// Fails the request that a message which was too long answers. Others on the connection go on.
+    fn end_long(&self, long: &LongMessage) {
+        match long.answers() {
+            Some(request) => self.inbox.fail(request, self.too_long()),
+            None => tracing::warn!(
+                bytes = long.length(),
+                "a message of the server that is no response was too long, and is ignored"
+            ),
+        }
+    }
+
+    fn too_long(&self) -> TransportError {
+        let limit = self.inbox.frame_limit();
+        let what = format!("the server sent a message of more than {limit} bytes");
+        TransportError::InvalidMessage(what)
+    }
 }
 
 const SERVER_CLOSED: &str = "the server closed the connection";
+
+/// Length up to which a message that is too long is skipped. An endless one ends the connection.
+const MAX_SKIPPED: usize = 4 << 30;
 
 /// Read buffer size: the capacity of a pipe.
 const READ_SIZE: usize = 64 * 1024;
