@@ -1,17 +1,18 @@
 //! State that the engine shares with a running flow: the session, the journal being replayed, and
 //! the events that are not durable yet.
 
+mod question;
+mod step;
 mod timer;
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent, StepOutcome};
-use mcp_flow_session::prompt::{FlowProgress, Prompt};
-use mcp_flow_session::replay::{RecordedQuestion, question_of};
-use mcp_flow_session::session::{Answer, AnsweredTurn};
+use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
+use mcp_flow_session::prompt::FlowProgress;
+use mcp_flow_session::session::AnsweredTurn;
 use mcp_flow_session::{
     Command, CommandError, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
 };
@@ -162,187 +163,6 @@ impl Execution {
     /// Ends the session with a fault, unless it has ended.
     pub(crate) fn fail(&self, fault: FlowFault) {
         let _ = self.command(Command::End(Ending::Failed(fault)));
-    }
-
-    /// Answers a queued question, or else the open one, if the answer is valid.
-    pub(crate) fn answer_question(
-        &self,
-        queued: Option<u32>,
-        answer: &Answer,
-    ) -> Result<AnswerOutcome, CommandError> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        let answer_value = &answer.value;
-        let answer = answer.clone();
-        let command = match queued {
-            Some(question) => Command::AnswerAhead { question, answer },
-            None => Command::Answer(answer),
-        };
-        let mut event = state.session.decide(command, now, &self.limits.bounds)?;
-        let outcome = match &mut event {
-            JournalEvent::Answered(_) => AnswerOutcome::Accepted,
-            JournalEvent::AnsweredAhead { .. } => AnswerOutcome::AcceptedAhead,
-            JournalEvent::Rejected { violation, answer: noted, .. } => {
-                *noted = Some(digest::of_answer(self.id, answer_value));
-                AnswerOutcome::Rejected(violation.clone())
-            }
-            _ => AnswerOutcome::Ended,
-        };
-        state.push(event);
-        Ok(outcome)
-    }
-
-    /// Polls a question of the flow for its answer. It gets its number when it is asked.
-    pub(crate) fn poll_ask(
-        &self,
-        key: &str,
-        number: &mut Option<u32>,
-        prompt: &Prompt,
-        context: &mut Context<'_>,
-    ) -> Poll<Value> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        let state = &mut *state;
-        if state.session.ended.is_some() {
-            return Poll::Pending;
-        }
-        if number.is_none() {
-            match state.replay.question(key, prompt) {
-                RecordedQuestion::Given(value) => {
-                    state.replayed();
-                    return Poll::Ready(value);
-                }
-                RecordedQuestion::Asked(recorded) => {
-                    *number = Some(recorded);
-                    state.replayed();
-                }
-                RecordedQuestion::NotYet => {
-                    let wanted = question_of(key, prompt);
-                    state.out_of_turn = Some(OutOfTurn { wanted, is_timer: false });
-                }
-                RecordedQuestion::Differs(divergence) => {
-                    state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
-                }
-                // Too many questions are open: it is asked when one of them is answered.
-                RecordedQuestion::New if !state.session.can_ask() => {}
-                RecordedQuestion::New => {
-                    let command = Command::Ask {
-                        key: key.to_owned(),
-                        prompt: Arc::new(prompt.clone()),
-                        progress: state.progress.clone(),
-                    };
-                    match state.session.decide(command, now, &self.limits.bounds) {
-                        Ok(JournalEvent::Given { key, value, at }) => {
-                            state.push(JournalEvent::Given { key, value: value.clone(), at });
-                            return Poll::Ready(value);
-                        }
-                        Ok(event) => {
-                            *number = Some(state.session.prompts);
-                            state.push(event);
-                        }
-                        // The flow asks before it began or after its end.
-                        Err(error) => {
-                            let reason = error.to_string();
-                            state.fail(reason, FaultName::Failed, key, now, &self.limits);
-                        }
-                    }
-                }
-            }
-        }
-        if let Some(value) = number.and_then(|number| state.replay.answer(number)) {
-            state.replayed();
-            return Poll::Ready(value);
-        }
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Withdraws a question that the flow has dropped before it got the answer.
-    pub(crate) fn drop_question(&self, key: &str, number: Option<u32>) {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        if !state.is_dropping() {
-            return;
-        }
-        let Some(question) = number else {
-            state.out_of_turn.take_if(|waiting| waiting.wanted.0 == key);
-            return;
-        };
-        if !state.replay.withdraw(question) {
-            let skipped = state.shown == Some(question) && state.session.is_open(question);
-            let command = Command::Withdraw { question, skipped };
-            if let Ok(event) = state.session.decide(command, now, &self.limits.bounds) {
-                state.push(event);
-            }
-        }
-        state.replayed();
-    }
-
-    /// Polls for the end of the replay: until then a step without a recorded outcome may belong to
-    /// a branch of the flow that lost a race.
-    pub(crate) fn poll_replayed(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if state.is_released || !state.replay.is_behind() {
-            return Poll::Ready(());
-        }
-        state.held = true;
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Polls for everything so far to be durable.
-    pub(crate) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        let is_durable = state.pending.is_empty() && state.session.ended.is_none();
-        if is_durable && self.lease.as_ref().is_none_or(HeldLease::is_valid) {
-            return Poll::Ready(());
-        }
-        state.flush = true;
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Returns the recorded outcome of the next step of this key, or else its number, counted from
-    /// 1.
-    pub(crate) fn recorded_step(&self, key: &str) -> Result<StepOutcome, u32> {
-        let mut state = self.lock();
-        let number = state.occurrences.entry_ref(key).or_insert(0);
-        *number += 1;
-        let number = *number;
-        state.replay.step(key).ok_or(number)
-    }
-
-    /// Records that this node is about to begin a step, if several nodes share the store.
-    pub(crate) fn begin_step(&self, key: &str, number: u32) {
-        if let Some(lease) = &self.lease {
-            let (key, epoch) = (key.to_owned(), lease.epoch);
-            let _ = self.command(Command::BeginStep { key, number, epoch });
-        }
-    }
-
-    /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
-    pub(crate) fn record_step(&self, key: &str, outcome: StepOutcome) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), outcome });
-        self.lock().session.ended.is_none()
-    }
-
-    /// Sets an entry of the session's data, unless the journal being replayed has it.
-    pub(crate) fn set_data(&self, key: &str, value: Value) {
-        if self.lock().replay.noted(key) {
-            return;
-        }
-        let _ = self.command(Command::Set { key: key.to_owned(), value });
-    }
-
-    pub(crate) fn step_begins(&self, key: &str) {
-        self.lock().running_steps.push(key.to_owned());
-    }
-
-    pub(crate) fn step_ends(&self, key: &str) {
-        let mut state = self.lock();
-        if let Some(index) = state.running_steps.iter().position(|step| step == key) {
-            state.running_steps.swap_remove(index);
-        }
     }
 
     pub(crate) fn set_progress(&self, progress: FlowProgress) {
