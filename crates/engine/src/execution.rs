@@ -57,14 +57,9 @@ pub(crate) struct ExecutionState {
     durable: usize,
     /// Set while a step waits for `pending` to be durable before it begins.
     flush: bool,
-    /// Question or timer that the flow asks for while the journal has something else next: a
-    /// divergence, unless another branch of the flow replays that.
-    out_of_turn: Option<OutOfTurn>,
-    /// Set while steps without a recorded outcome wait for the end of the replay: they may belong to
-    /// a branch that loses a race in it.
-    held: bool,
-    /// Set once no more is replayed before such steps run.
-    is_released: bool,
+    /// Questions, timers and steps that the flow asks for while the journal has something else next:
+    /// a divergence, unless another branch of the flow replays that.
+    out_of_turn: Vec<OutOfTurn>,
     /// Set when the flow has replayed an entry of the journal since it was last polled.
     replayed: bool,
     /// Set while the flow is polled. A question dropped then was dropped by the flow.
@@ -85,9 +80,17 @@ pub(crate) struct ExecutionState {
 
 /// Something that the flow asks for out of turn.
 struct OutOfTurn {
+    kind: Operation,
     /// Key and description.
     wanted: (String, String),
-    is_timer: bool,
+}
+
+/// Kind of something that a flow waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Question,
+    Timer,
+    Step,
 }
 
 /// Outcome of an answer.
@@ -121,9 +124,7 @@ impl Execution {
             pending: Vec::new(),
             durable: events.len(),
             flush: false,
-            out_of_turn: None,
-            held: false,
-            is_released: false,
+            out_of_turn: Vec::new(),
             replayed: false,
             polled: false,
             shown: session.open.as_ref().map(|_| session.number),
@@ -205,23 +206,23 @@ impl Execution {
             state.replayed();
             return true;
         }
-        if !state.running_steps.is_empty() || state.flush || state.replay.has_answer() {
-            return false;
-        }
-        if let Some(OutOfTurn { wanted: (key, _), is_timer: true }) = &state.out_of_turn {
-            let key = key.clone();
-            if state.replay.rename_timer(&key) {
-                state.replayed();
-                return true;
-            }
-        }
-        // Nothing else is left to replay, so a step that the flow waits for is new.
-        if std::mem::take(&mut state.held) && !state.is_released {
-            state.is_released = true;
+        // A question that was answered is not polled now: the flow waits for a step first.
+        if state.has_out_of_turn(Operation::Step) && state.replay.pass_deliveries() {
             state.wake();
             return true;
         }
-        let Some(OutOfTurn { wanted, .. }) = state.out_of_turn.take() else { return false };
+        if !state.running_steps.is_empty() || state.flush || state.replay.has_answer() {
+            return false;
+        }
+        let timer = state.out_of_turn.iter().find(|waiting| waiting.kind == Operation::Timer);
+        if let Some(key) = timer.map(|timer| timer.wanted.0.clone())
+            && state.replay.rename_timer(&key)
+        {
+            state.replayed();
+            return true;
+        }
+        let mut waiting = std::mem::take(&mut state.out_of_turn).into_iter();
+        let Some(OutOfTurn { wanted, .. }) = waiting.next() else { return false };
         let divergence = state.replay.divergence(Some(&wanted));
         state.fail(divergence.to_string(), FaultName::Diverged, &wanted.0, now, &self.limits);
         false
@@ -231,6 +232,7 @@ impl Execution {
     pub(crate) fn finish(&self, success: bool, data: Value, summary: Option<String>) {
         let now = self.clock.now();
         let mut state = self.lock();
+        while state.replay.skip_withdrawn() {}
         if !state.replay.is_over() {
             let reason = state.replay.divergence(None).to_string();
             state.fail(reason, FaultName::Diverged, "", now, &self.limits);
@@ -352,8 +354,26 @@ impl ExecutionState {
     /// Wakes the branches of the flow that wait for their turn.
     fn replayed(&mut self) {
         self.replayed = true;
-        self.out_of_turn = None;
+        self.out_of_turn.clear();
         self.wake();
+    }
+
+    /// Notes that the flow asks for something while the journal has something else next.
+    fn wait_for_turn(&mut self, kind: Operation, wanted: (String, String)) {
+        let is_same = |waiting: &OutOfTurn| waiting.kind == kind && waiting.wanted.0 == wanted.0;
+        if !self.out_of_turn.iter().any(is_same) {
+            self.out_of_turn.push(OutOfTurn { kind, wanted });
+        }
+    }
+
+    /// Forgets something that the flow dropped before its turn. If another branch waits for the
+    /// same, that notes it again.
+    fn leave_turn(&mut self, kind: Operation, key: &str) {
+        self.out_of_turn.retain(|waiting| waiting.kind != kind || waiting.wanted.0 != key);
+    }
+
+    fn has_out_of_turn(&self, kind: Operation) -> bool {
+        self.out_of_turn.iter().any(|waiting| waiting.kind == kind)
     }
 
     fn fail(

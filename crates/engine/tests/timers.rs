@@ -357,6 +357,59 @@ async fn concurrent_branches_sleep() {
     }
 }
 
+/// Timers of one duration in concurrent branches are told apart, whichever branch set its timer
+/// first.
+#[tokio::test]
+async fn equal_sleeps_of_branches_are_told_apart() {
+    async fn branches(flow: Flow, gate: Arc<tokio::sync::Notify>) -> FlowResult<Value> {
+        let first = async {
+            flow.step("slow", || async {
+                gate.notified().await;
+                Ok::<_, String>(())
+            })
+            .await?;
+            flow.sleep(HOUR).await?;
+            flow.ask("first", text("First?")).await
+        };
+        let second = async {
+            flow.step("quick", || async { Ok::<_, String>(()) }).await?;
+            flow.sleep(HOUR).await?;
+            flow.ask("second", text("Second?")).await
+        };
+        let (first, second) = join(first, second).await;
+        Ok(json!([first?, second?]))
+    }
+    for limits in [no_linger(), SessionLimits::default()] {
+        let gate = Arc::new(tokio::sync::Notify::new());
+        let flow = {
+            let gate = Arc::clone(&gate);
+            move |flow: Flow, _: NoParams| branches(flow, Arc::clone(&gate))
+        };
+        let clock = ManualClock::new();
+        let engine = builder(Arc::new(MemoryStore::new()))
+            .clock(clock.clone())
+            .limits(SessionLimits { inactivity: None, ..limits })
+            .flow(Definition::new("branches", flow))
+            .build();
+        let started = engine.start(start("branches")).await.unwrap();
+        assert!(started.wakes.is_some(), "the quick branch sleeps");
+        let mut notices = engine.subscribe(started.id, &me()).await.unwrap();
+        clock.forward(HOUR / 2);
+        gate.notify_one();
+        within("the slow branch to sleep", notices.next()).await;
+        for key in ["second", "first"] {
+            clock.forward(HOUR / 2);
+            engine.maintain().await.unwrap();
+            let view = view(&engine, started.id).await;
+            assert!(view.questions().any(|question| question.key == key), "{view:?}");
+        }
+        answer(&engine, started.id, json!("two")).await;
+        let end = answer(&engine, started.id, json!("one")).await;
+        assert_eq!(result(&end), json!(["one", "two"]));
+        engine.shutdown().await;
+    }
+}
+
 /// Sessions whose flow this program lacks do not keep the others from waking, and wake when there is
 /// the flow.
 #[tokio::test]

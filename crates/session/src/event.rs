@@ -84,6 +84,9 @@ pub enum JournalEvent {
     StepDone {
         /// Key of the step.
         key: String,
+        /// Number of the step among those of its key, counted from 1. Drawn values have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
         /// Time of the event.

@@ -10,7 +10,7 @@ use mcp_flow_session::session::Answer;
 use mcp_flow_session::{Command, CommandError};
 use serde_json::Value;
 
-use super::{AnswerOutcome, Execution, OutOfTurn};
+use super::{AnswerOutcome, Execution, Operation};
 use crate::digest;
 
 impl Execution {
@@ -67,8 +67,7 @@ impl Execution {
                     state.replayed();
                 }
                 RecordedQuestion::NotYet => {
-                    let wanted = question_of(key, prompt);
-                    state.out_of_turn = Some(OutOfTurn { wanted, is_timer: false });
+                    state.wait_for_turn(Operation::Question, question_of(key, prompt));
                 }
                 RecordedQuestion::Differs(divergence) => {
                     state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
@@ -115,8 +114,7 @@ impl Execution {
             return;
         }
         let Some(question) = number else {
-            state.out_of_turn.take_if(|waiting| waiting.wanted.0 == key);
-            return;
+            return state.leave_turn(Operation::Question, key);
         };
         if !state.replay.withdraw(question) {
             let skipped = state.shown == Some(question) && state.session.is_open(question);

@@ -4,22 +4,50 @@ use std::task::{Context, Poll};
 
 use mcp_flow_session::Command;
 use mcp_flow_session::event::StepOutcome;
+use mcp_flow_session::replay::{RecordedStep, step_of};
 use serde_json::Value;
 
-use super::Execution;
+use super::{Execution, Operation};
 use crate::membership::HeldLease;
 
 impl Execution {
-    /// Polls for the end of the replay: until then a step without a recorded outcome may belong to
-    /// a branch of the flow that lost a race.
-    pub(crate) fn poll_replayed(&self, context: &mut Context<'_>) -> Poll<()> {
+    /// Counts one more step of this key. Returns its number, counted from 1.
+    pub(crate) fn count_step(&self, key: &str) -> u32 {
         let mut state = self.lock();
-        if state.is_released || !state.replay.is_behind() {
-            return Poll::Ready(());
+        let number = state.occurrences.entry_ref(key).or_insert(0);
+        *number += 1;
+        *number
+    }
+
+    /// Polls for the turn of a step: returns its recorded outcome, or none if the journal ends
+    /// before it.
+    ///
+    /// A step that has run waits for its turn, too, before it is recorded: a branch of the flow that
+    /// gets an answer meanwhile may end a race, and must do so in each replay.
+    pub(crate) fn poll_step(
+        &self,
+        key: &str,
+        number: u32,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<StepOutcome>> {
+        let mut state = self.lock();
+        match state.replay.step(key, number) {
+            RecordedStep::Done(outcome) => {
+                state.replayed();
+                Poll::Ready(Some(outcome))
+            }
+            RecordedStep::New => Poll::Ready(None),
+            RecordedStep::NotYet => {
+                state.wait_for_turn(Operation::Step, step_of(key));
+                state.register(context);
+                Poll::Pending
+            }
         }
-        state.held = true;
-        state.register(context);
-        Poll::Pending
+    }
+
+    /// Forgets a step that the flow dropped before its turn.
+    pub(crate) fn drop_step(&self, key: &str) {
+        self.lock().leave_turn(Operation::Step, key);
     }
 
     /// Polls for everything so far to be durable.
@@ -34,14 +62,9 @@ impl Execution {
         Poll::Pending
     }
 
-    /// Returns the recorded outcome of the next step of this key, or else its number, counted from
-    /// 1.
-    pub(crate) fn recorded_step(&self, key: &str) -> Result<StepOutcome, u32> {
-        let mut state = self.lock();
-        let number = state.occurrences.entry_ref(key).or_insert(0);
-        *number += 1;
-        let number = *number;
-        state.replay.step(key).ok_or(number)
+    /// Returns the next recorded value that was drawn under this key.
+    pub(crate) fn recorded_draw(&self, key: &str) -> Option<StepOutcome> {
+        self.lock().replay.drawn(key)
     }
 
     /// Records that this node is about to begin a step, if several nodes share the store.
@@ -53,8 +76,8 @@ impl Execution {
     }
 
     /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
-    pub(crate) fn record_step(&self, key: &str, outcome: StepOutcome) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), outcome });
+    pub(crate) fn record_step(&self, key: &str, number: Option<u32>, outcome: StepOutcome) -> bool {
+        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome });
         self.lock().session.ended.is_none()
     }
 

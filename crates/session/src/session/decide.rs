@@ -72,10 +72,12 @@ pub enum Command {
         /// Node that begins it.
         epoch: Epoch,
     },
-    /// Record a finished step of the flow.
+    /// Record a finished step of the flow, or a drawn value.
     Record {
         /// Key of the step.
         key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
     },
@@ -185,7 +187,9 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
-            Command::Record { key, outcome } => JournalEvent::StepDone { key, outcome, at },
+            Command::Record { key, number, outcome } => {
+                JournalEvent::StepDone { key, number, outcome, at }
+            }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
             Command::End(ending) => self.end(ending, at, bounds),
             Command::Finish => {

@@ -345,7 +345,11 @@ fn command(step: &Move) -> Command {
             Command::AnswerAhead { question: *question, answer: json!(17).into() }
         }
         Move::Withdraw(question) => Command::Withdraw { question: *question, skipped: false },
-        Move::Step => Command::Record { key: "s".into(), outcome: StepOutcome::Ok(json!([1, 2])) },
+        Move::Step => Command::Record {
+            key: "s".into(),
+            number: Some(1),
+            outcome: StepOutcome::Ok(json!([1, 2])),
+        },
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
         Move::Complete => {
             Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })
