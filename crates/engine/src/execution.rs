@@ -19,6 +19,7 @@ use mcp_flow_session::{
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
+use crate::builder::StepHook;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
@@ -35,6 +36,7 @@ pub(crate) struct Execution {
     pub(crate) hub: Arc<Hub>,
     /// Lease under which the session was loaded, if several nodes share the store.
     pub(crate) lease: Option<HeldLease>,
+    step_hook: Option<StepHook>,
     state: Mutex<ExecutionState>,
 }
 
@@ -45,6 +47,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) hub: Arc<Hub>,
     pub(crate) definition: Option<Arc<Definition>>,
     pub(crate) lease: Option<HeldLease>,
+    pub(crate) step_hook: Option<StepHook>,
 }
 
 pub(crate) struct ExecutionState {
@@ -118,7 +121,7 @@ impl Execution {
         session: Session,
         context: ExecutionContext,
     ) -> Self {
-        let ExecutionContext { clock, limits, hub, definition, lease } = context;
+        let ExecutionContext { clock, limits, hub, definition, lease, step_hook } = context;
         let state = ExecutionState {
             replay: Replay::new(events),
             pending: Vec::new(),
@@ -137,7 +140,7 @@ impl Execution {
             definition,
             session,
         };
-        Self { id, clock, limits, hub, lease, state: Mutex::new(state) }
+        Self { id, clock, limits, hub, lease, step_hook, state: Mutex::new(state) }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.
@@ -303,6 +306,11 @@ impl Execution {
     pub(crate) fn durable(&self) -> (usize, bool) {
         let state = self.lock();
         (state.durable, state.session.ended.is_some() && state.pending.is_empty())
+    }
+
+    /// Returns the error with which a step has to fail in place of its work.
+    pub(crate) fn injected_failure(&self, key: &str) -> Option<String> {
+        self.step_hook.as_ref()?(key).err()
     }
 
     /// Returns the key of a step in progress.

@@ -220,12 +220,15 @@ impl Flow {
         let outcome = {
             let _running = RunningStep::new(&self.execution, key);
             let mut span = trace::start_step(&self.execution, key);
-            match span.scope(work()).await {
-                Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
-                Err(error) => {
-                    span.fail("step_failed", || error.to_string());
-                    StepOutcome::Failed(error.to_string())
-                }
+            match self.execution.injected_failure(key) {
+                Some(error) => StepOutcome::Failed(error),
+                None => match span.scope(work()).await {
+                    Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
+                    Err(error) => {
+                        span.fail("step_failed", || error.to_string());
+                        StepOutcome::Failed(error.to_string())
+                    }
+                },
             }
         };
         step.turn().await;

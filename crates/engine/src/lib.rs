@@ -81,7 +81,7 @@ mod trace;
 mod turn;
 mod view;
 
-pub use builder::EngineBuilder;
+pub use builder::{EngineBuilder, StepHook};
 pub use client_held::{BadToken, ClientHeldSessions};
 pub use clock::{Clock, SystemClock};
 pub use cluster::ClusterMember;

@@ -121,6 +121,7 @@ impl Engine {
             hub: Arc::clone(&self.inner.hub),
             definition: definition.cloned(),
             lease,
+            step_hook: self.inner.step_hook.clone(),
         }
     }
 
