@@ -182,6 +182,9 @@ pub struct SessionStarted {
     /// Inactivity timeout in milliseconds, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactivity: Option<u64>,
+    /// Set if neither the client nor the flow chose the inactivity timeout.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inactivity_is_default: bool,
     /// Latest time at which it ends, if its duration is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Timestamp>,

@@ -84,15 +84,21 @@ impl Session {
         let inactive = match self.state {
             // A working flow is not inactive; the engine limits its operations.
             State::Active | State::Processing => None,
-            _ => self
-                .started
-                .inactivity
-                .map(|millis| self.touched.after(Duration::from_millis(millis))),
+            _ => self.inactive(),
         };
         match (inactive, ends) {
             (Some(inactive), Some(ends)) => Some(inactive.min(ends)),
             (inactive, ends) => inactive.or(ends),
         }
+    }
+
+    /// Returns the time at which its inactivity timeout is over. One that nobody chose does not end a
+    /// session whose flow waits for a timer beside the question, as a timeout of its own.
+    fn inactive(&self) -> Option<Timestamp> {
+        let inactivity = Duration::from_millis(self.started.inactivity?);
+        let inactive = self.touched.after(inactivity);
+        let wakes = self.wakes().filter(|_| self.started.inactivity_is_default);
+        Some(wakes.map_or(inactive, |wakes| inactive.max(wakes.after(inactivity))))
     }
 
     /// Returns the time limit that a live session has exceeded at `now`.

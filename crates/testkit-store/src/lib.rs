@@ -100,6 +100,7 @@ pub fn started(owner: &str) -> JournalEvent {
         params: Map::new(),
         context: Map::new(),
         inactivity: None,
+        inactivity_is_default: false,
         ends: None,
         retention: None,
         trace: None,

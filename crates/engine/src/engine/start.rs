@@ -135,6 +135,7 @@ impl Engine {
             params: start.params,
             context: start.context,
             inactivity: inactivity.map(millis),
+            inactivity_is_default: asked.or(waits).is_none(),
             ends: duration.map(|duration| at.after(duration)),
             retention: start.retention.map(millis),
             trace: trace::of_start(),

@@ -71,6 +71,7 @@ impl Session {
             params: Map::new(),
             context: Map::new(),
             inactivity: None,
+            inactivity_is_default: false,
             ends: None,
             retention: None,
             trace: None,
@@ -143,7 +144,13 @@ impl Session {
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
-            JournalEvent::TimerSet { until, .. } => self.set_timer(until),
+            JournalEvent::TimerSet { until, .. } => {
+                // A flow that sleeps before its first question is at work for clients.
+                if self.state == State::Active {
+                    self.state = State::Processing;
+                }
+                self.set_timer(until);
+            }
             JournalEvent::TimerFired { timer, at } => self.fire_timer(timer, before, at),
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
             JournalEvent::Ended(ended) => self.finish(ended),
