@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
 /// have neither a runtime nor a clock.
-const MAY_USE: [(&str, &[&str]); 43] = [
+const MAY_USE: [(&str, &[&str]); 44] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
@@ -91,6 +91,17 @@ const MAY_USE: [(&str, &[&str]); 43] = [
             "mcp-flow-interaction",
             "mcp-flow-proto",
             "mcp-flow-server",
+        ],
+    ),
+    (
+        "mcp-flow-testing",
+        &[
+            "mcp-flow-client",
+            "mcp-flow-engine",
+            "mcp-flow-interaction",
+            "mcp-flow-server",
+            "mcp-flow-session",
+            "mcp-flow-stdio",
         ],
     ),
     ("mcp-flow-observability", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
@@ -188,6 +199,7 @@ const MAY_USE: [(&str, &[&str]); 43] = [
             "mcp-flow-store-postgres",
             "mcp-flow-store-redb",
             "mcp-flow-store-sqlite",
+            "mcp-flow-testing",
             "mcp-flow-tls",
             "mcp-flow-observability",
             "mcp-flow-webtransport",
