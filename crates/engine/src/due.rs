@@ -122,7 +122,8 @@ impl Engine {
             Err(EngineError::Expired(_)) => return Ok(true),
             Err(error) => return Err(error),
         }
-        if slot.execution.lock().session.due_timer(self.now()).is_none() {
+        let is_stuck = slot.execution.lock().session.stuck.is_some();
+        if !is_stuck && slot.execution.lock().session.due_timer(self.now()).is_none() {
             return self.recheck(&slot).await;
         }
         slot.prepare()?;

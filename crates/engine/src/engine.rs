@@ -194,7 +194,9 @@ impl Engine {
         // Mostly there is nothing to wait for, and subscribing has a cost.
         let view = self.view(id, owner).await?;
         let is_settled = |view: &View| {
-            !matches!(view.status, SessionStatus::Working(_)) || self.sleeps_beyond(view, until)
+            !matches!(view.status, SessionStatus::Working(_))
+                || view.stuck.is_some()
+                || self.sleeps_beyond(view, until)
         };
         if is_settled(&view) {
             return Ok(view);

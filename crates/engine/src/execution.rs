@@ -14,7 +14,7 @@ use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
 use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::session::AnsweredTurn;
 use mcp_flow_session::{
-    Command, CommandError, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
+    Command, CommandError, Divergence, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -74,6 +74,8 @@ pub(crate) struct ExecutionState {
     /// Number of steps of each key in this run.
     occurrences: HashMap<String, u32>,
     wakers: Vec<Waker>,
+    /// Difference between the flow and its journal. Nothing that the flow did is recorded then.
+    diverged: Option<Divergence>,
     pub(crate) progress: Option<FlowProgress>,
     summary: Option<String>,
     id: SessionId,
@@ -134,6 +136,7 @@ impl Execution {
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
             wakers: Vec::new(),
+            diverged: None,
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),
             summary: None,
             id,
@@ -203,7 +206,6 @@ impl Execution {
     /// Checks a flow that waits against its journal. Returns whether to poll it again; ends the
     /// session if the flow cannot go on.
     pub(crate) fn check_waiting(&self) -> bool {
-        let now = self.clock.now();
         let mut state = self.lock();
         if state.replay.skip_withdrawn() {
             state.replayed();
@@ -226,21 +228,43 @@ impl Execution {
         }
         let mut waiting = std::mem::take(&mut state.out_of_turn).into_iter();
         let Some(OutOfTurn { wanted, .. }) = waiting.next() else { return false };
-        let divergence = state.replay.divergence(Some(&wanted));
-        state.fail(divergence.to_string(), FaultName::Diverged, &wanted.0, now, &self.limits);
+        state.diverge(Some(&wanted));
         false
+    }
+
+    /// Returns whether the flow may end now: it has replayed all of its journal. If it has not, it
+    /// diverges.
+    pub(crate) fn may_end(&self) -> bool {
+        let mut state = self.lock();
+        while state.replay.skip_withdrawn() {}
+        let is_over = state.replay.is_over();
+        if !is_over {
+            state.diverge(None);
+        }
+        is_over
+    }
+
+    /// Returns the difference between the flow and its journal, if there is one.
+    pub(crate) fn divergence(&self) -> Option<Divergence> {
+        self.lock().diverged.clone()
+    }
+
+    /// Returns whether the flow has replayed what was recorded before it was loaded.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        !self.lock().replay.is_behind()
+    }
+
+    /// Goes on with a session that was set aside, since its flow has replayed the journal.
+    pub(crate) fn unstick(&self) {
+        if self.is_caught_up() {
+            let _ = self.command(Command::Unstick);
+        }
     }
 
     /// Completes the session with the result of the flow.
     pub(crate) fn finish(&self, success: bool, data: Value, summary: Option<String>) {
         let now = self.clock.now();
         let mut state = self.lock();
-        while state.replay.skip_withdrawn() {}
-        if !state.replay.is_over() {
-            let reason = state.replay.divergence(None).to_string();
-            state.fail(reason, FaultName::Diverged, "", now, &self.limits);
-            return;
-        }
         let summary = summary.or_else(|| state.summary.take());
         let ending = Ending::Completed { success, data, summary };
         if let Ok(event) = state.session.decide(Command::End(ending), now, &self.limits.bounds) {
@@ -322,6 +346,11 @@ impl Execution {
 impl ExecutionState {
     /// Applies a decided event and queues it for the journal.
     fn push(&mut self, mut event: JournalEvent) {
+        let is_settled = matches!(event, JournalEvent::Unstuck { .. } | JournalEvent::Ended(_));
+        if self.session.stuck.is_some() && !is_settled {
+            // Dropped again, with the event, if the flow still diverges.
+            self.push(JournalEvent::Unstuck { at: event.at() });
+        }
         if let JournalEvent::Ended(ended) = &mut event {
             if let Some(AnsweredTurn { asked, answered, .. }) = self.session.history.last() {
                 ended.last_answer = Some(digest::of_answer(self.id, &answered.value));
@@ -357,6 +386,11 @@ impl ExecutionState {
     /// ended drop theirs, too.
     fn is_dropping(&self) -> bool {
         self.polled && self.session.ended.is_none() && !std::thread::panicking()
+    }
+
+    /// Notes that the flow asks for something else than the journal has next, or ends.
+    fn diverge(&mut self, wanted: Option<&(String, String)>) {
+        self.diverged.get_or_insert_with(|| self.replay.divergence(wanted));
     }
 
     /// Wakes the branches of the flow that wait for their turn.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
-use mcp_flow_session::store::{Filter, PageRequest, Phase};
+use mcp_flow_session::store::{Filter, Listed, PageRequest, Phase};
 use mcp_flow_session::{Command, SessionId, State, StoreError, Timestamp};
 use parking_lot::Mutex;
 
@@ -88,8 +88,10 @@ impl Engine {
                 return Ok(());
             }
             after = Some(last.id);
-            let mut interrupted =
-                found.iter().filter(|listed| !listed.summary.is_asleep).peekable();
+            // One that is stuck is due.
+            let is_interrupted =
+                |listed: &&Listed| !listed.summary.is_asleep && listed.summary.stuck.is_none();
+            let mut interrupted = found.iter().filter(is_interrupted).peekable();
             if interrupted.peek().is_some() {
                 self.inner.wakeups.add(self.now(), self.now());
             }
@@ -130,7 +132,7 @@ impl Engine {
             return Ok(());
         }
         slot.prepare()?;
-        if slot.execution.lock().session.state == State::Idle {
+        if slot.session_state() == State::Idle {
             slot.execution.command(Command::Begin)?;
         }
         let span = trace::start_resume(&slot.execution);

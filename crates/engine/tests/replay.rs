@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{
-    CrashStore, NoParams, answer, builder, ended, fault, me, no_linger, open, result, start,
+    CrashStore, NoParams, answer, builder, ended, me, no_linger, open, result, start,
 };
 use futures_util::future::{Either, join};
 use mcp_flow_engine::{
     AnswerReply, Definition, Engine, EngineError, Flow, FlowResult, SessionStatus,
 };
-use mcp_flow_session::event::FaultName;
 use mcp_flow_session::question::{confirm, text};
 use mcp_flow_session::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
@@ -238,81 +237,6 @@ async fn a_flow_can_call_a_flow() {
     assert_eq!(result(&view), json!(["Ada", "Bob"]));
 }
 
-/// A flow that was changed ends its sessions, and names the difference.
-#[tokio::test]
-async fn changed_flows_are_detected() {
-    async fn before(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        flow.ask("b", text("Second?")).await?;
-        flow.ask("c", text("Third?")).await?;
-        Ok(())
-    }
-    async fn other_key(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        flow.ask("x", text("Second?")).await?;
-        Ok(())
-    }
-    async fn other_type(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", confirm("Changed?")).await?;
-        Ok(())
-    }
-    async fn shorter(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        Ok(())
-    }
-    let changes = [
-        (Definition::new("f", other_key), "turn 1 had `b` (Text \"Second?\") before and has `x`"),
-        (
-            Definition::new("f", other_type),
-            "turn 0 had `a` (Text \"First?\") before and has `a` (Confirm \"Changed?\")",
-        ),
-        (Definition::new("f", shorter), "before and has `` (the end) now"),
-    ];
-    for (changed, expected) in changes {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
-        let id = engine.start(start("f")).await.unwrap().id;
-        answer(&engine, id, json!("x")).await;
-        let engine = Engine::builder(store).flow(changed).build();
-        let view = answer(&engine, id, json!("y")).await;
-        assert_eq!(fault(&view).name, FaultName::Diverged);
-        assert!(fault(&view).message.contains(expected), "{}", fault(&view).message);
-    }
-}
-
-/// A step that was renamed or removed is a difference, too: what it did is not done again.
-#[tokio::test]
-async fn renamed_steps_do_not_run_again() {
-    async fn books(flow: Flow, key: &'static str, runs: Arc<AtomicUsize>) -> FlowResult<()> {
-        let book = || async { Ok::<_, String>(runs.fetch_add(1, Ordering::SeqCst)) };
-        if !key.is_empty() {
-            flow.step(key, book).await?;
-        }
-        flow.ask("next", text("Next?")).await?;
-        Ok(())
-    }
-    for (after, expected) in [
-        ("book2", "turn 0 had `book` (a step) before and has `book2` (a step) now"),
-        ("", "turn 0 had `book` (a step) before and has `next` (Text \"Next?\") now"),
-    ] {
-        let (store, runs) = (Arc::new(MemoryStore::new()), Arc::<AtomicUsize>::default());
-        let engine = |key| {
-            let runs = Arc::clone(&runs);
-            let flow = move |flow: Flow, _: NoParams| books(flow, key, Arc::clone(&runs));
-            Engine::builder(Arc::clone(&store) as Arc<dyn Store>)
-                .flow(Definition::new("f", flow))
-                .build()
-        };
-        let first = engine("book");
-        let id = first.start(start("f")).await.unwrap().id;
-        first.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
-        let view = answer(&engine(after), id, json!("x")).await;
-        assert_eq!(fault(&view).name, FaultName::Diverged);
-        assert!(fault(&view).message.contains(expected), "{}", fault(&view).message);
-        assert_eq!(runs.load(Ordering::SeqCst), 1);
-    }
-}
-
 /// Steps of one key in concurrent branches keep their outcomes, whichever finished first.
 #[tokio::test]
 async fn steps_of_one_key_are_told_apart() {
@@ -419,25 +343,6 @@ async fn steps_do_not_wait_for_answers_that_the_flow_ignores() {
     engine.shutdown().await;
     let end = answer(&make(), id, json!("x")).await;
     assert_eq!(result(&end), json!(["answer", "x"]));
-}
-
-/// The wording and the rules of questions may change while sessions wait with them.
-#[tokio::test]
-async fn questions_may_be_reworded() {
-    async fn before(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let first = flow.ask("a", text("First?")).await?;
-        Ok(json!([first, flow.ask("b", text("Second?").length(1..=3)).await?]))
-    }
-    async fn after(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let first = flow.ask("a", text("The first one?").length(5..=9)).await?;
-        Ok(json!([first, flow.ask("b", text("And the second?").placeholder("two")).await?]))
-    }
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
-    let id = engine.start(start("f")).await.unwrap().id;
-    answer(&engine, id, json!("x")).await;
-    let engine = Engine::builder(store).flow(Definition::new("f", after)).build();
-    assert_eq!(result(&answer(&engine, id, json!("y")).await), json!(["x", "y"]));
 }
 
 /// Two engines share a store: the second writer reads again.

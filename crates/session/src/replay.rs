@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::{JournalEvent, StepOutcome};
@@ -98,7 +99,7 @@ pub enum RecordedQuestion {
     /// Something else came first. Its turn may come if branches of the flow run concurrently.
     NotYet,
     /// The journal has another question under this key.
-    Differs(Divergence),
+    Differs,
 }
 
 /// The journal's record of a timer.
@@ -124,7 +125,7 @@ pub enum RecordedStep {
 }
 
 /// The flow asks for something else than its journal has; its code must have changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
 #[error(
     "turn {turn} had `{recorded_key}` ({recorded}) before and has `{asked_key}` ({asked}) now; \
      the flow must have changed since"
@@ -193,7 +194,7 @@ impl Replay {
             }
             // The wording and the rules of a question may change; its key and its type identify it.
             Some(Entry::Asked { prompt: recorded, .. }) if recorded.kind != prompt.kind => {
-                RecordedQuestion::Differs(self.divergence(Some(&question_of(key, prompt))))
+                RecordedQuestion::Differs
             }
             Some(Entry::Asked { .. } | Entry::Given { .. }) => match self.remove(0) {
                 Some(Entry::Given { value, .. }) => RecordedQuestion::Given(value),
@@ -449,6 +450,8 @@ impl Replay {
             | JournalEvent::StepBegun { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Stuck { .. }
+            | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => None,
         }
     }

@@ -67,7 +67,7 @@ impl Engine {
     async fn begin_now(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<View, EngineError> {
         slot.prepare()?;
         slot.execution.command(Command::Begin)?;
-        slot.poll();
+        self.poll_slot(slot, turn).await?;
         // Nothing is durable yet, so invalid parameters can still fail the start as a whole.
         let invalid =
             slot.execution.lock().session.open.as_ref().and_then(|open| {

@@ -69,9 +69,7 @@ impl Execution {
                 RecordedQuestion::NotYet => {
                     state.wait_for_turn(Operation::Question, question_of(key, prompt));
                 }
-                RecordedQuestion::Differs(divergence) => {
-                    state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
-                }
+                RecordedQuestion::Differs => state.diverge(Some(&question_of(key, prompt))),
                 // Too many questions are open: it is asked when one of them is answered.
                 RecordedQuestion::New if !state.session.can_ask() => {}
                 RecordedQuestion::New => {

@@ -13,6 +13,7 @@ use crate::event::{
     SessionEnded, StepOutcome,
 };
 use crate::prompt::{FlowProgress, Prompt};
+use crate::replay::Divergence;
 use crate::store::Epoch;
 use crate::{InvalidAnswer, Timestamp};
 
@@ -88,6 +89,10 @@ pub enum Command {
         /// Value of the entry.
         value: Value,
     },
+    /// Set the session aside, for its flow does not fit its journal.
+    SetAside(Divergence),
+    /// Go on with a session that was set aside.
+    Unstick,
     /// End the session.
     End(Ending),
     /// Complete the session with the data gathered so far (C-08).
@@ -191,6 +196,8 @@ impl Session {
                 JournalEvent::StepDone { key, number, outcome, at }
             }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
+            Command::SetAside(divergence) => return Ok(JournalEvent::Stuck { divergence, at }),
+            Command::Unstick => return Ok(JournalEvent::Unstuck { at }),
             Command::End(ending) => self.end(ending, at, bounds),
             Command::Finish => {
                 let data = Value::Object(self.data.clone());
@@ -340,6 +347,10 @@ impl Session {
                 (running || from == State::WaitingUser, State::Processing)
             }
             Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
+            Command::SetAside(divergence) => {
+                (!from.is_final() && self.stuck.as_ref() != Some(divergence), from)
+            }
+            Command::Unstick => (self.stuck.is_some(), from),
             Command::Finish => (running || from == State::WaitingUser, State::Completed),
             Command::End(ending) => {
                 let completes = matches!(ending, Ending::Completed { .. });
