@@ -4,6 +4,7 @@
 mod question;
 mod step;
 mod timer;
+mod version;
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -37,6 +38,8 @@ pub(crate) struct Execution {
     /// Lease under which the session was loaded, if several nodes share the store.
     pub(crate) lease: Option<HeldLease>,
     step_hook: Option<StepHook>,
+    /// Set if the replay is only checked: steps without a recorded outcome do not begin.
+    is_check: bool,
     state: Mutex<ExecutionState>,
 }
 
@@ -48,6 +51,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) definition: Option<Arc<Definition>>,
     pub(crate) lease: Option<HeldLease>,
     pub(crate) step_hook: Option<StepHook>,
+    pub(crate) is_check: bool,
 }
 
 pub(crate) struct ExecutionState {
@@ -73,6 +77,8 @@ pub(crate) struct ExecutionState {
     running_steps: Vec<String>,
     /// Number of steps of each key in this run.
     occurrences: HashMap<String, u32>,
+    /// Versions of changes in this run.
+    versions: HashMap<String, u32>,
     wakers: Vec<Waker>,
     /// Difference between the flow and its journal. Nothing that the flow did is recorded then.
     diverged: Option<Divergence>,
@@ -123,7 +129,8 @@ impl Execution {
         session: Session,
         context: ExecutionContext,
     ) -> Self {
-        let ExecutionContext { clock, limits, hub, definition, lease, step_hook } = context;
+        let ExecutionContext { clock, limits, hub, definition, lease, step_hook, is_check } =
+            context;
         let state = ExecutionState {
             replay: Replay::new(events),
             pending: Vec::new(),
@@ -135,6 +142,7 @@ impl Execution {
             shown: session.open.as_ref().map(|_| session.number),
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
+            versions: HashMap::new(),
             wakers: Vec::new(),
             diverged: None,
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),
@@ -143,7 +151,7 @@ impl Execution {
             definition,
             session,
         };
-        Self { id, clock, limits, hub, lease, step_hook, state: Mutex::new(state) }
+        Self { id, clock, limits, hub, lease, step_hook, is_check, state: Mutex::new(state) }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.
@@ -252,6 +260,11 @@ impl Execution {
     /// Returns whether the flow has replayed what was recorded before it was loaded.
     pub(crate) fn is_caught_up(&self) -> bool {
         !self.lock().replay.is_behind()
+    }
+
+    /// Returns the index of the next event to replay.
+    pub(crate) fn next_index(&self) -> Option<usize> {
+        self.lock().replay.next_index()
     }
 
     /// Goes on with a session that was set aside, since its flow has replayed the journal.

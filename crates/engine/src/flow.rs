@@ -3,6 +3,7 @@
 mod error;
 mod timer;
 
+mod version;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};

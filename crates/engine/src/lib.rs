@@ -57,6 +57,7 @@
 //! [`ClientHeldSessions`] runs the same turns on sessions that clients keep in signed tokens.
 
 mod builder;
+mod check;
 mod client_held;
 mod clock;
 mod cluster;
@@ -84,6 +85,7 @@ mod view;
 pub use builder::{EngineBuilder, StepHook};
 pub use client_held::{BadToken, ClientHeldSessions};
 pub use clock::{Clock, SystemClock};
+pub use check::HistoryError;
 pub use cluster::ClusterMember;
 pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};

@@ -10,7 +10,7 @@ use mcp_flow_session::store::{Filter, PageRequest};
 use mcp_flow_session::{JournalEvent, MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
 
-use super::support::{ManualClock, NoParams, answer, me, no_linger, open, result, start};
+use super::support::{ManualClock, NoParams, answer, fault, me, no_linger, open, result, start};
 
 async fn before(flow: Flow, _: NoParams) -> FlowResult<Value> {
     let first = flow.ask("a", text("First?")).await?;
@@ -209,4 +209,105 @@ async fn questions_may_be_reworded() {
     answer(&engine, id, json!("x")).await;
     let engine = Engine::builder(store).flow(Definition::new("f", after)).build();
     assert_eq!(result(&answer(&engine, id, json!("y")).await), json!(["x", "y"]));
+}
+
+/// A change with a version is not seen by sessions that have passed its place, also when they are
+/// replayed again; others see it. Code without a version that is in use sets its sessions aside.
+#[tokio::test]
+async fn versions_keep_old_sessions_as_they_are() {
+    async fn changed(flow: Flow, range: std::ops::RangeInclusive<u32>) -> FlowResult<Value> {
+        let first = flow.ask("a", text("First?")).await?;
+        let mut versions = Vec::new();
+        let mut more = None;
+        for _ in 0..2 {
+            let version = flow.version("one more", range.clone()).await?;
+            if version >= 2 && more.is_none() {
+                more = Some(flow.ask("more", text("More?")).await?);
+            }
+            versions.push(version);
+        }
+        let second = flow.ask("b", text("Second?")).await?;
+        versions.push(flow.version("one more", range).await?);
+        let third = flow.ask("c", text("Third?")).await?;
+        Ok(json!([first, more, second, third, versions]))
+    }
+    let version = |range: std::ops::RangeInclusive<u32>| {
+        Definition::new("f", move |flow: Flow, _: NoParams| changed(flow, range.clone()))
+    };
+    for limits in [no_linger(), mcp_flow_engine::SessionLimits::default()] {
+        let store = Arc::new(MemoryStore::new());
+        let engine = |definition| {
+            let store = Arc::clone(&store) as Arc<dyn Store>;
+            Engine::builder(store).flow(definition).limits(limits.clone()).build()
+        };
+        let old = engine(Definition::new("f", before));
+        let passed = old.start(start("f")).await.unwrap().id;
+        answer(&old, passed, json!("1")).await;
+        let waiting = old.start(start("f")).await.unwrap().id;
+
+        let new = engine(version(1..=2));
+        let fresh = new.start(start("f")).await.unwrap().id;
+        for (id, key) in [(passed, "c"), (waiting, "more"), (fresh, "more")] {
+            assert_eq!(open(&answer(&new, id, json!("x")).await).key, key);
+        }
+        let newest = engine(version(2..=3));
+        let stuck = try_answer(&newest, passed).await.unwrap_err().to_string();
+        let expected = "had `one more` (version 1) before and has `one more` (versions 2 to 3) now";
+        assert!(stuck.contains(expected), "{stuck}");
+        for id in [waiting, fresh] {
+            answer(&newest, id, json!("m")).await;
+            answer(&newest, id, json!("y")).await;
+            let end = result(&answer(&newest, id, json!("z")).await);
+            assert_eq!(end, json!(["x", "m", "y", "z", [2, 2, 2]]));
+        }
+        let end = result(&answer(&engine(version(1..=3)), passed, json!("z")).await);
+        assert_eq!(end, json!(["1", null, "x", "z", [1, 1, 1]]));
+    }
+    let empty = engine_of(&Arc::new(MemoryStore::new()), version(std::ops::RangeInclusive::new(2, 1)));
+    let id = empty.start(start("f")).await.unwrap().id;
+    assert!(fault(&answer(&empty, id, json!("x")).await).message.contains("an empty range"));
+}
+
+/// A history is checked against the code without running a step or changing anything; the error has
+/// the position of the difference.
+#[tokio::test]
+async fn histories_are_checked_against_the_code() {
+    let runs = Arc::<AtomicUsize>::default();
+    let flow = |key: &'static str| {
+        let runs = Arc::clone(&runs);
+        Definition::new("f", move |flow: Flow, _: NoParams| {
+            let runs = Arc::clone(&runs);
+            async move {
+                let name = flow.ask("name", text("Name?")).await?;
+                flow.step(key, || async { Ok::<_, String>(runs.fetch_add(1, Ordering::SeqCst)) })
+                    .await?;
+                flow.sleep(Duration::from_secs(86_400)).await?;
+                Ok(name)
+            }
+        })
+    };
+    let store = Arc::new(MemoryStore::new());
+    let engine = engine_of(&store, flow("book"));
+    let id = engine.start(start("f")).await.unwrap().id;
+    answer(&engine, id, json!("Ada")).await;
+    let view = engine.wait(id, &me(), Duration::from_secs(60)).await.unwrap();
+    assert!(view.is_asleep());
+    let journal = store.read(id).await.unwrap();
+    for length in 0..=journal.len() {
+        engine.check_history(&journal[..length]).unwrap();
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    let changed = engine_of(&store, flow("book2"));
+    let failure = changed.check_history(&journal).unwrap_err().to_string();
+    assert!(failure.starts_with("event 5: turn 1 had `book` (a step) before"), "{failure}");
+    changed.check_history(&journal[..4]).unwrap();
+    let mut edited = journal.clone();
+    edited.swap(2, 3);
+    let failure = engine.check_history(&edited).unwrap_err().to_string();
+    assert!(failure.contains("event 2 does not follow"), "{failure}");
+    let unknown = Engine::builder(Arc::clone(&store) as Arc<dyn Store>).build();
+    assert!(unknown.check_history(&journal).unwrap_err().to_string().contains("no flow `f`"));
+    assert_eq!((runs.load(Ordering::SeqCst), store.read(id).await.unwrap()), (1, journal));
+    engine.cancel(id, &me(), None).await.unwrap();
+    changed.check_history(&store.read(id).await.unwrap()).unwrap();
 }

@@ -384,6 +384,11 @@ impl Replay {
             Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
             Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
             Entry::Answered { .. }
+    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
+    pub fn next_index(&self) -> Option<usize> {
+        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
+    }
+
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
             | Entry::TimerDropped { .. } => None,

@@ -106,7 +106,7 @@ impl Engine {
         self.inner.slots.insert(slot).ok_or(EngineError::Busy)
     }
 
-    pub(super) fn execution_context(
+    pub(crate) fn execution_context(
         &self,
         definition: Option<&Arc<Definition>>,
         lease: Option<HeldLease>,
@@ -122,6 +122,7 @@ impl Engine {
             definition: definition.cloned(),
             lease,
             step_hook: self.inner.step_hook.clone(),
+            is_check: false,
         }
     }
 

@@ -36,6 +36,7 @@ impl Execution {
                 state.replayed();
                 Poll::Ready(Some(outcome))
             }
+            RecordedStep::New if self.is_check => Poll::Pending,
             RecordedStep::New => Poll::Ready(None),
             RecordedStep::NotYet => {
                 state.wait_for_turn(Operation::Step, step_of(key));
