@@ -7,6 +7,7 @@ pub(crate) mod commits;
 mod cost;
 mod latency;
 pub(crate) mod sessions;
+mod timers;
 mod turns;
 pub(crate) mod waiting;
 
@@ -19,6 +20,7 @@ use serde::Serialize;
 use self::{
     cost::{Cost, Resumed},
     latency::QuestionLatency,
+    timers::Timers,
     turns::Turns,
     waiting::{Takeover, WaitingSessions},
 };
@@ -31,7 +33,7 @@ use crate::{
 /// Measure sessions: durable turns, their cost, and very many waiting sessions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Number of waiting sessions; 0 skips this part
+    /// Number of waiting sessions, and of sleeping ones; 0 skips this part
     #[arg(long, value_name = "N", default_value = "1000000")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=10_000_000))]
     sessions: usize,
@@ -85,14 +87,26 @@ impl Arguments {
                 on_disk.replay_milliseconds(),
             ),
         ];
+        let timers = timers::measure(bench, self.sessions)?;
+        holds.extend(timers.holds());
         if let Some(crowd) = &crowd {
             holds.push(Threshold::new("RSS per waiting session, bytes", 256.0, crowd.bytes_each()));
             let first = crowd.first_answer_seconds();
             holds.push(Threshold::new("first answer after start, s", 2.0, first));
         }
         let rounds = self.rounds;
-        let results =
-            Results { environment, rounds, turns, cost, asking, in_memory, on_disk, crowd, holds };
+        let results = Results {
+            environment,
+            rounds,
+            turns,
+            cost,
+            asking,
+            in_memory,
+            on_disk,
+            timers,
+            crowd,
+            holds,
+        };
         let saved = report::save(&target, "flows.json", &results)?;
         fs::remove_dir_all(&folder).context("cannot remove the journals")?;
         Ok(format!("{}\n{saved}", results.show()))
@@ -118,6 +132,7 @@ struct Results {
     asking: Vec<QuestionLatency>,
     in_memory: Resumed,
     on_disk: Resumed,
+    timers: Timers,
     crowd: Option<WaitingSessions>,
     holds: Vec<Threshold>,
 }

@@ -57,7 +57,7 @@ export function sessionDetail(app, id) {
   const show = (state) => {
     const { metadata = {}, history: turns = [] } = state;
     fill(title, metadata.toolName ?? "session");
-    showState(state.state);
+    showState(metadata.stuck ? "stuck" : state.state);
     known = metadata;
     showTime();
     if (turns.length !== shownTurns) {
@@ -67,6 +67,10 @@ export function sessionDetail(app, id) {
     const prompt = state.currentPrompt;
     // An unchanged question keeps its form and input.
     const wakes = state.metadata?.wakesAt;
+    if (metadata.stuck) {
+      shownQuestion = "";
+      return fill(now, stuckWith(metadata.stuck));
+    }
     const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""}`;
     if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
@@ -177,6 +181,18 @@ function ending({ state, result, summary, metadata = {} }) {
     h("p", null, words),
     why && summary && h("p", { class: "muted" }, why),
     Object.keys(values).length > 0 && data(values),
+  );
+}
+
+/** A session whose flow has changed, with both sides. @param {{recorded: string, asked: string}} stuck */
+function stuckWith({ recorded, asked }) {
+  return h(
+    "div",
+    { class: "card tomb failed" },
+    h("h3", null, "Stuck"),
+    h("p", null, "The code of the flow has changed. The session goes on when code that fits runs, or can be cancelled."),
+    h("p", { class: "muted" }, `Recorded: ${recorded}`),
+    h("p", { class: "muted" }, `Now: ${asked}`),
   );
 }
 

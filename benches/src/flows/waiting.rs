@@ -1,6 +1,6 @@
 //! Very many waiting sessions, and the processes that take them over.
 
-mod socket;
+pub(super) mod socket;
 
 use std::{
     fs,
@@ -70,26 +70,19 @@ pub(crate) fn measure(
     kind: &str,
     sessions: usize,
 ) -> anyhow::Result<WaitingSessions> {
-    let Bench { mcp_flow, folder, free } = bench;
-    let owners = sessions.div_ceil(PER_OWNER);
-    let tokens = (0..owners).map(|owner| format!("owner-{owner}:{}\n", token(owner)));
-    fs::write(folder.join(TOKENS), tokens.collect::<String>())?;
-    let serve = |name: &str| -> anyhow::Result<Listening> {
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--token-file", TOKENS];
-        let mut arguments: Vec<_> = arguments.map(str::to_owned).into();
-        arguments.extend(["--store".to_owned(), format!("{kind}:{name}.{kind}")]);
-        let program = Program { path: mcp_flow, arguments: &arguments, folder };
-        Listening::start(program, free)
-    };
+    let folder = bench.folder;
+    write_tokens(bench, sessions)?;
+    let serve = |name: &str| serve(bench, &format!("{kind}:{name}.{kind}"));
+    let register = || json!({"toolName": "register", "timeout": DAY_MILLISECONDS});
     let server = serve("alone")?;
-    let mut waiting = fill(server.address, 1)?;
+    let mut waiting = fill(server.address, 1, register)?;
     drop(server);
     let (alone, _) = take_over(|| serve("alone"), &mut waiting)?;
 
     eprintln!("starting {sessions} sessions");
     let server = serve("crowd")?;
     let start = Instant::now();
-    let mut waiting = fill(server.address, sessions)?;
+    let mut waiting = fill(server.address, sessions, register)?;
     let seconds_to_start = start.elapsed().as_secs_f64();
     // Killed, like a process that is no longer waited for.
     drop(server);
@@ -101,8 +94,29 @@ pub(crate) fn measure(
     Ok(WaitingSessions { sessions, seconds_to_start, file_megabytes, alone, after_kill, after_end })
 }
 
-/// Starts sessions, the maximum for each owner. Returns those of the first owner.
-fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
+/// Writes a token for each owner.
+pub(super) fn write_tokens(bench: Bench<'_>, sessions: usize) -> anyhow::Result<()> {
+    let owners = sessions.div_ceil(PER_OWNER);
+    let tokens = (0..owners).map(|owner| format!("owner-{owner}:{}\n", token(owner)));
+    Ok(fs::write(bench.folder.join(TOKENS), tokens.collect::<String>())?)
+}
+
+/// Starts a server with the tokens and a store.
+pub(super) fn serve(bench: Bench<'_>, store: &str) -> anyhow::Result<Listening> {
+    let Bench { mcp_flow, folder, free } = bench;
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--diagnostics"];
+    let mut arguments: Vec<_> = arguments.map(str::to_owned).into();
+    arguments.extend(["--token-file", TOKENS, "--store", store].map(str::to_owned));
+    let program = Program { path: mcp_flow, arguments: &arguments, folder };
+    Listening::start(program, free)
+}
+
+/// Starts sessions with the same params, the maximum for each owner. Returns those of the first owner.
+pub(super) fn fill(
+    address: SocketAddr,
+    sessions: usize,
+    params: impl Fn() -> Value + Sync,
+) -> anyhow::Result<Vec<String>> {
     let (next, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let owners = sessions.div_ceil(PER_OWNER);
     let work = || loop {
@@ -111,7 +125,7 @@ fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
             return anyhow::Ok(());
         }
         let count = PER_OWNER.min(sessions - owner * PER_OWNER);
-        let started = start_sessions(address, owner, count)?;
+        let started = start_sessions(address, owner, count, |_| params())?;
         if owner == 0 {
             first.lock().expect("no thread panics while holding it").extend(started);
         }
@@ -119,6 +133,7 @@ fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
             eprintln!("{} owners of {owners}", owner + 1);
         }
     };
+    let work = &work;
     thread::scope(|scope| {
         let workers = [(); WORKERS].map(|()| scope.spawn(work));
         workers.into_iter().try_for_each(|worker| worker.join().expect("workers do not panic"))
@@ -126,16 +141,15 @@ fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
     Ok(first.into_inner().expect("no thread panics while holding it"))
 }
 
-/// Starts the sessions of one owner and returns their ids.
-fn start_sessions(address: SocketAddr, owner: usize, count: usize) -> anyhow::Result<Vec<String>> {
-    let mut socket = Socket::open(address, &token(owner))?;
-    let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": inline,
-        "clientInfo": {"name": "mcp-flow-benches", "version": env!("CARGO_PKG_VERSION")}});
-    socket.send(&request("initialize", 0, params));
-    socket.receive()?;
-    let params = json!({"toolName": "register", "timeout": DAY_MILLISECONDS});
-    let start = |id| request("interaction.start", id, params.clone());
+/// Starts the sessions of one owner, each with params of its own, and returns their ids.
+pub(super) fn start_sessions(
+    address: SocketAddr,
+    owner: usize,
+    count: usize,
+    params: impl Fn(usize) -> Value,
+) -> anyhow::Result<Vec<String>> {
+    let mut socket = open(address, owner)?;
+    let start = |id: usize| request("interaction.start", id, params(id));
     let window = WINDOW.min(count);
     (0..window).for_each(|id| socket.send(&start(id)));
     let mut ids = Vec::with_capacity(count);
@@ -148,6 +162,17 @@ fn start_sessions(address: SocketAddr, owner: usize, count: usize) -> anyhow::Re
         }
     }
     Ok(ids)
+}
+
+/// Connects as an owner.
+pub(super) fn open(address: SocketAddr, owner: usize) -> anyhow::Result<Socket> {
+    let mut socket = Socket::open(address, &token(owner))?;
+    let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": inline,
+        "clientInfo": {"name": "mcp-flow-benches", "version": env!("CARGO_PKG_VERSION")}});
+    socket.send(&request("initialize", 0, params));
+    socket.receive()?;
+    Ok(socket)
 }
 
 /// Starts a server on an existing store and answers one of the waiting sessions.
@@ -196,7 +221,7 @@ fn answer(address: SocketAddr, id: &str, value: &str) -> anyhow::Result<()> {
     }
 }
 
-fn request(method: &str, id: usize, params: Value) -> Value {
+pub(super) fn request(method: &str, id: usize, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
@@ -207,11 +232,11 @@ fn token(owner: usize) -> String {
 const TOKENS: &str = "tokens";
 
 /// Maximum number of sessions per owner.
-const PER_OWNER: usize = 1000;
+pub(super) const PER_OWNER: usize = 1000;
 
 /// Number of owners that start sessions concurrently, and of concurrent sessions each.
 const WORKERS: usize = 4;
 const WINDOW: usize = 250;
 
 /// Maximum waiting time of a session.
-const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
+pub(super) const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;

@@ -18,7 +18,12 @@ pub struct EngineBuilder {
     limits: SessionLimits,
     clock: Arc<dyn Clock>,
     node: NodeInfo,
+    step_hook: Option<StepHook>,
 }
+
+/// Function called with the key of each step and lookup before its work runs. If it returns an
+/// error, the work does not run, and the step fails with that.
+pub type StepHook = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 impl EngineBuilder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
@@ -26,7 +31,7 @@ impl EngineBuilder {
         let name = format!("process {}", std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let node = NodeInfo { name, url: None, version };
-        Self { store, flows, limits, clock: Arc::new(SystemClock), node }
+        Self { store, flows, limits, clock: Arc::new(SystemClock), node, step_hook: None }
     }
 
     /// Adds a flow. It replaces an earlier one of the same name.
@@ -63,6 +68,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets a function that can let steps fail, for tests.
+    pub fn step_hook(mut self, hook: StepHook) -> Self {
+        self.step_hook = Some(hook);
+        self
+    }
+
     /// Builds the engine, resumes interrupted sessions and starts maintenance.
     ///
     /// Must be called within a tokio runtime. [`Engine::shutdown`] stops what it starts.
@@ -76,7 +87,7 @@ impl EngineBuilder {
     /// ones not expired until [`Engine::start_maintenance`].
     pub fn build(self) -> Engine {
         let (flows, limits) = (Arc::new(self.flows), Arc::new(self.limits));
-        Engine::new(self.store, flows, limits, self.clock, self.node)
+        Engine::new(self.store, flows, limits, self.clock, self.node, self.step_hook)
     }
 }
 

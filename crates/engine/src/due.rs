@@ -19,15 +19,18 @@ use crate::slot::Slot;
 impl Engine {
     /// Expires, erases or wakes the sessions that are due at a time.
     ///
-    /// Nodes that share a store divide them by their ids. Then the oldest node looks for those left
-    /// over, and every node now and then: an older version among them wakes no sessions.
+    /// Nodes that share a store divide them by their ids; a node that works on a session wakes it, too,
+    /// for no other node may. Then the oldest node looks for those left over, and every node now and
+    /// then: an older version among them wakes no sessions.
     pub(crate) async fn settle_due(&self, now: Timestamp) -> Result<(), EngineError> {
         let Some(membership) = &self.inner.membership else {
             return self.settle_share(now, |_| true).await;
         };
         let (rank, nodes) = membership.rank();
         if nodes > 1 {
-            self.settle_share(now, |id| id.bits() % nodes == rank).await?;
+            let slots = &self.inner.slots;
+            let is_mine = |id: SessionId| id.bits() % nodes == rank || slots.is_driven(id);
+            self.settle_share(now, is_mine).await?;
         }
         let passes = self.inner.wakeups.passes.fetch_add(1, Ordering::Relaxed);
         if rank == 0 || passes.is_multiple_of(LEFT_OVER_PASSES) {
@@ -43,7 +46,8 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
         loop {
-            let most = PAGE + inner.wakeups.unwakeable.lock().len();
+            let skipped = inner.wakeups.unwakeable.lock().len();
+            let most = PAGE + skipped;
             let due = inner.store.due(now, most).await?;
             let mine: Vec<_> = {
                 let unwakeable = inner.wakeups.unwakeable.lock();
@@ -56,8 +60,9 @@ impl Engine {
                 done += usize::from(changed?);
             }
             // The next query would return those that did not change again, so they wait for the
-            // next pass.
-            if due.len() < most || done == 0 {
+            // next pass. Those that cannot be run make room for others.
+            let is_stuck = done == 0 && inner.wakeups.unwakeable.lock().len() == skipped;
+            if due.len() < most || is_stuck {
                 return Ok(());
             }
         }
@@ -75,7 +80,10 @@ impl Engine {
                 Ok(true)
             }
             // The version that wrote it settles it.
-            Err(EngineError::Store(StoreError::Newer(_))) => Ok(false),
+            Err(EngineError::Store(StoreError::Newer(id))) => {
+                self.inner.wakeups.add_unwakeable(id);
+                Ok(false)
+            }
             // Another node came first, or there is no slot: it is still due then.
             Err(EngineError::Store(StoreError::Conflict(_)) | EngineError::Busy) => Ok(false),
             Err(error @ EngineError::Store(_)) => Err(error),
@@ -114,7 +122,8 @@ impl Engine {
             Err(EngineError::Expired(_)) => return Ok(true),
             Err(error) => return Err(error),
         }
-        if slot.execution.lock().session.due_timer(self.now()).is_none() {
+        let is_stuck = slot.execution.lock().session.stuck.is_some();
+        if !is_stuck && slot.execution.lock().session.due_timer(self.now()).is_none() {
             return self.recheck(&slot).await;
         }
         slot.prepare()?;

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::builder::EngineBuilder;
+use crate::builder::{EngineBuilder, StepHook};
 use crate::clock::Clock;
 use crate::definition::{Definition, Definitions};
 use crate::due::Wakeups;
@@ -70,6 +70,7 @@ pub(crate) struct EngineInner {
     pub(crate) is_maintained: AtomicBool,
     /// Membership among the nodes that share the store.
     pub(crate) membership: Option<Arc<Membership>>,
+    step_hook: Option<StepHook>,
 }
 
 impl Engine {
@@ -84,6 +85,7 @@ impl Engine {
         limits: Arc<SessionLimits>,
         clock: Arc<dyn Clock>,
         node: NodeInfo,
+        step_hook: Option<StepHook>,
     ) -> Self {
         let membership = store.shared().map(|_| Arc::new(Membership::new(node)));
         let inner = EngineInner {
@@ -105,6 +107,7 @@ impl Engine {
             denied: AtomicU64::new(0),
             is_maintained: AtomicBool::new(false),
             membership,
+            step_hook,
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.share_progress();
@@ -113,9 +116,10 @@ impl Engine {
 
     /// Creates an engine of the same flows, limits and clock on another store.
     pub(crate) fn with_store(&self, store: Arc<dyn Store>) -> Self {
-        let EngineInner { flows, limits, clock, .. } = &*self.inner;
+        let EngineInner { flows, limits, clock, step_hook, .. } = &*self.inner;
+        let (flows, limits) = (Arc::clone(flows), Arc::clone(limits));
         let node = NodeInfo::default();
-        Self::new(store, Arc::clone(flows), Arc::clone(limits), Arc::clone(clock), node)
+        Self::new(store, flows, limits, Arc::clone(clock), node, step_hook.clone())
     }
 
     /// Returns the flows that can be started, ordered by name.
@@ -201,7 +205,9 @@ impl Engine {
         // Mostly there is nothing to wait for, and subscribing has a cost.
         let view = self.view(id, owner).await?;
         let is_settled = |view: &View| {
-            !matches!(view.status, SessionStatus::Working(_)) || self.sleeps_beyond(view, until)
+            !matches!(view.status, SessionStatus::Working(_))
+                || view.stuck.is_some()
+                || self.sleeps_beyond(view, until)
         };
         if is_settled(&view) {
             return Ok(view);

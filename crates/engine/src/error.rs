@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_flow_session::event::{FlowFault, Limit};
 use mcp_flow_session::session::{CommandError, State};
-use mcp_flow_session::{InvalidAnswer, StoreError};
+use mcp_flow_session::{Divergence, InvalidAnswer, StoreError};
 
 use crate::view::QuestionId;
 
@@ -33,6 +33,10 @@ pub enum EngineError {
     /// never asked. The answer can be ignored; the status has the questions that are open.
     #[error("question {0} is not open")]
     QuestionClosed(QuestionId),
+    /// The flow asks for something else than the journal of the session has: its code has changed.
+    /// The session is set aside, and goes on when code that fits runs; or cancel it.
+    #[error("the session is stuck: {0}")]
+    Stuck(Box<Divergence>),
     /// There is no flow of this name.
     #[error("there is no flow `{0}`")]
     UnknownFlow(String),

@@ -1,24 +1,27 @@
 //! State that the engine shares with a running flow: the session, the journal being replayed, and
 //! the events that are not durable yet.
 
+mod question;
+mod step;
 mod timer;
+mod version;
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent, StepOutcome};
-use mcp_flow_session::prompt::{FlowProgress, Prompt};
-use mcp_flow_session::replay::{RecordedQuestion, question_of};
-use mcp_flow_session::session::{Answer, AnsweredTurn};
+use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
+use mcp_flow_session::prompt::FlowProgress;
+use mcp_flow_session::session::AnsweredTurn;
 use mcp_flow_session::{
-    Command, CommandError, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
+    Command, CommandError, Divergence, Epoch, InvalidAnswer, Replay, Session, SessionId, Timestamp,
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::builder::StepHook;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
@@ -37,6 +40,9 @@ pub(crate) struct Execution {
     pub(crate) lease: Option<HeldLease>,
     /// Cancelled when no more steps may begin.
     draining: CancellationToken,
+    step_hook: Option<StepHook>,
+    /// Set if the replay is only checked: steps without a recorded outcome do not begin.
+    is_check: bool,
     state: Mutex<ExecutionState>,
 }
 
@@ -48,6 +54,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) definition: Option<Arc<Definition>>,
     pub(crate) lease: Option<HeldLease>,
     pub(crate) draining: CancellationToken,
+    pub(crate) step_hook: Option<StepHook>,
+    pub(crate) is_check: bool,
 }
 
 pub(crate) struct ExecutionState {
@@ -60,14 +68,9 @@ pub(crate) struct ExecutionState {
     durable: usize,
     /// Set while a step waits for `pending` to be durable before it begins.
     flush: bool,
-    /// Question or timer that the flow asks for while the journal has something else next: a
-    /// divergence, unless another branch of the flow replays that.
-    out_of_turn: Option<OutOfTurn>,
-    /// Set while steps without a recorded outcome wait for the end of the replay: they may belong to
-    /// a branch that loses a race in it.
-    held: bool,
-    /// Set once no more is replayed before such steps run.
-    is_released: bool,
+    /// Questions, timers and steps that the flow asks for while the journal has something else next:
+    /// a divergence, unless another branch of the flow replays that.
+    out_of_turn: Vec<OutOfTurn>,
     /// Set when the flow has replayed an entry of the journal since it was last polled.
     replayed: bool,
     /// Set while the flow is polled. A question dropped then was dropped by the flow.
@@ -78,7 +81,11 @@ pub(crate) struct ExecutionState {
     running_steps: Vec<String>,
     /// Number of steps of each key in this run.
     occurrences: HashMap<String, u32>,
+    /// Versions of changes in this run.
+    versions: HashMap<String, u32>,
     wakers: Vec<Waker>,
+    /// Difference between the flow and its journal. Nothing that the flow did is recorded then.
+    diverged: Option<Divergence>,
     pub(crate) progress: Option<FlowProgress>,
     summary: Option<String>,
     id: SessionId,
@@ -88,9 +95,17 @@ pub(crate) struct ExecutionState {
 
 /// Something that the flow asks for out of turn.
 struct OutOfTurn {
+    kind: Operation,
     /// Key and description.
     wanted: (String, String),
-    is_timer: bool,
+}
+
+/// Kind of something that a flow waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Question,
+    Timer,
+    Step,
 }
 
 /// Outcome of an answer.
@@ -118,28 +133,38 @@ impl Execution {
         session: Session,
         context: ExecutionContext,
     ) -> Self {
-        let ExecutionContext { clock, limits, hub, definition, lease, draining } = context;
+        let ExecutionContext {
+            clock,
+            limits,
+            hub,
+            definition,
+            lease,
+            draining,
+            step_hook,
+            is_check,
+        } = context;
         let state = ExecutionState {
             replay: Replay::new(events),
             pending: Vec::new(),
             durable: events.len(),
             flush: false,
-            out_of_turn: None,
-            held: false,
-            is_released: false,
+            out_of_turn: Vec::new(),
             replayed: false,
             polled: false,
             shown: session.open.as_ref().map(|_| session.number),
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
+            versions: HashMap::new(),
             wakers: Vec::new(),
+            diverged: None,
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),
             summary: None,
             id,
             definition,
             session,
         };
-        Self { id, clock, limits, hub, lease, draining, state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Self { id, clock, limits, hub, lease, draining, step_hook, is_check, state }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.
@@ -166,190 +191,6 @@ impl Execution {
     /// Ends the session with a fault, unless it has ended.
     pub(crate) fn fail(&self, fault: FlowFault) {
         let _ = self.command(Command::End(Ending::Failed(fault)));
-    }
-
-    /// Answers a queued question, or else the open one, if the answer is valid.
-    pub(crate) fn answer_question(
-        &self,
-        queued: Option<u32>,
-        answer: &Answer,
-    ) -> Result<AnswerOutcome, CommandError> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        let answer_value = &answer.value;
-        let answer = answer.clone();
-        let command = match queued {
-            Some(question) => Command::AnswerAhead { question, answer },
-            None => Command::Answer(answer),
-        };
-        let mut event = state.session.decide(command, now, &self.limits.bounds)?;
-        let outcome = match &mut event {
-            JournalEvent::Answered(_) => AnswerOutcome::Accepted,
-            JournalEvent::AnsweredAhead { .. } => AnswerOutcome::AcceptedAhead,
-            JournalEvent::Rejected { violation, answer: noted, .. } => {
-                *noted = Some(digest::of_answer(self.id, answer_value));
-                AnswerOutcome::Rejected(violation.clone())
-            }
-            _ => AnswerOutcome::Ended,
-        };
-        state.push(event);
-        Ok(outcome)
-    }
-
-    /// Polls a question of the flow for its answer. It gets its number when it is asked.
-    pub(crate) fn poll_ask(
-        &self,
-        key: &str,
-        number: &mut Option<u32>,
-        prompt: &Prompt,
-        context: &mut Context<'_>,
-    ) -> Poll<Value> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        let state = &mut *state;
-        if state.session.ended.is_some() {
-            return Poll::Pending;
-        }
-        if number.is_none() {
-            match state.replay.question(key, prompt) {
-                RecordedQuestion::Given(value) => {
-                    state.replayed();
-                    return Poll::Ready(value);
-                }
-                RecordedQuestion::Asked(recorded) => {
-                    *number = Some(recorded);
-                    state.replayed();
-                }
-                RecordedQuestion::NotYet => {
-                    let wanted = question_of(key, prompt);
-                    state.out_of_turn = Some(OutOfTurn { wanted, is_timer: false });
-                }
-                RecordedQuestion::Differs(divergence) => {
-                    state.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
-                }
-                // Too many questions are open: it is asked when one of them is answered.
-                RecordedQuestion::New if !state.session.can_ask() => {}
-                RecordedQuestion::New => {
-                    let command = Command::Ask {
-                        key: key.to_owned(),
-                        prompt: Arc::new(prompt.clone()),
-                        progress: state.progress.clone(),
-                    };
-                    match state.session.decide(command, now, &self.limits.bounds) {
-                        Ok(JournalEvent::Given { key, value, at }) => {
-                            state.push(JournalEvent::Given { key, value: value.clone(), at });
-                            return Poll::Ready(value);
-                        }
-                        Ok(event) => {
-                            *number = Some(state.session.prompts);
-                            state.push(event);
-                        }
-                        // The flow asks before it began or after its end.
-                        Err(error) => {
-                            let reason = error.to_string();
-                            state.fail(reason, FaultName::Failed, key, now, &self.limits);
-                        }
-                    }
-                }
-            }
-        }
-        if let Some(value) = number.and_then(|number| state.replay.answer(number)) {
-            state.replayed();
-            return Poll::Ready(value);
-        }
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Withdraws a question that the flow has dropped before it got the answer.
-    pub(crate) fn drop_question(&self, key: &str, number: Option<u32>) {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        if !state.is_dropping() {
-            return;
-        }
-        let Some(question) = number else {
-            state.out_of_turn.take_if(|waiting| waiting.wanted.0 == key);
-            return;
-        };
-        if !state.replay.withdraw(question) {
-            let skipped = state.shown == Some(question) && state.session.is_open(question);
-            let command = Command::Withdraw { question, skipped };
-            if let Ok(event) = state.session.decide(command, now, &self.limits.bounds) {
-                state.push(event);
-            }
-        }
-        state.replayed();
-    }
-
-    /// Polls for the end of the replay: until then a step without a recorded outcome may belong to
-    /// a branch of the flow that lost a race. While the engine drains, no step begins.
-    pub(crate) fn poll_replayed(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if self.draining.is_cancelled() {
-            return Poll::Pending;
-        }
-        if state.is_released || !state.replay.is_behind() {
-            return Poll::Ready(());
-        }
-        state.held = true;
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Polls for everything so far to be durable.
-    pub(crate) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        let is_durable = state.pending.is_empty() && state.session.ended.is_none();
-        if is_durable && self.lease.as_ref().is_none_or(HeldLease::is_valid) {
-            return Poll::Ready(());
-        }
-        state.flush = true;
-        state.register(context);
-        Poll::Pending
-    }
-
-    /// Returns the recorded outcome of the next step of this key, or else its number, counted from
-    /// 1.
-    pub(crate) fn recorded_step(&self, key: &str) -> Result<StepOutcome, u32> {
-        let mut state = self.lock();
-        let number = state.occurrences.entry_ref(key).or_insert(0);
-        *number += 1;
-        let number = *number;
-        state.replay.step(key).ok_or(number)
-    }
-
-    /// Records that this node is about to begin a step, if several nodes share the store.
-    pub(crate) fn begin_step(&self, key: &str, number: u32) {
-        if let Some(lease) = &self.lease {
-            let (key, epoch) = (key.to_owned(), lease.epoch);
-            let _ = self.command(Command::BeginStep { key, number, epoch });
-        }
-    }
-
-    /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
-    pub(crate) fn record_step(&self, key: &str, outcome: StepOutcome) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), outcome });
-        self.lock().session.ended.is_none()
-    }
-
-    /// Sets an entry of the session's data, unless the journal being replayed has it.
-    pub(crate) fn set_data(&self, key: &str, value: Value) {
-        if self.lock().replay.noted(key) {
-            return;
-        }
-        let _ = self.command(Command::Set { key: key.to_owned(), value });
-    }
-
-    pub(crate) fn step_begins(&self, key: &str) {
-        self.lock().running_steps.push(key.to_owned());
-    }
-
-    pub(crate) fn step_ends(&self, key: &str) {
-        let mut state = self.lock();
-        if let Some(index) = state.running_steps.iter().position(|step| step == key) {
-            state.running_steps.swap_remove(index);
-        }
     }
 
     pub(crate) fn set_progress(&self, progress: FlowProgress) {
@@ -386,43 +227,70 @@ impl Execution {
     /// Checks a flow that waits against its journal. Returns whether to poll it again; ends the
     /// session if the flow cannot go on.
     pub(crate) fn check_waiting(&self) -> bool {
-        let now = self.clock.now();
         let mut state = self.lock();
         if state.replay.skip_withdrawn() {
             state.replayed();
             return true;
         }
-        if !state.running_steps.is_empty() || state.flush || state.replay.has_answer() {
-            return false;
-        }
-        if let Some(OutOfTurn { wanted: (key, _), is_timer: true }) = &state.out_of_turn {
-            let key = key.clone();
-            if state.replay.rename_timer(&key) {
-                state.replayed();
-                return true;
-            }
-        }
-        // Nothing else is left to replay, so a step that the flow waits for is new.
-        if std::mem::take(&mut state.held) && !state.is_released {
-            state.is_released = true;
+        // A question that was answered is not polled now: the flow waits for a step first.
+        if state.has_out_of_turn(Operation::Step) && state.replay.pass_deliveries() {
             state.wake();
             return true;
         }
-        let Some(OutOfTurn { wanted, .. }) = state.out_of_turn.take() else { return false };
-        let divergence = state.replay.divergence(Some(&wanted));
-        state.fail(divergence.to_string(), FaultName::Diverged, &wanted.0, now, &self.limits);
+        if !state.running_steps.is_empty() || state.flush || state.replay.has_answer() {
+            return false;
+        }
+        let timer = state.out_of_turn.iter().find(|waiting| waiting.kind == Operation::Timer);
+        if let Some(key) = timer.map(|timer| timer.wanted.0.clone())
+            && state.replay.rename_timer(&key)
+        {
+            state.replayed();
+            return true;
+        }
+        let mut waiting = std::mem::take(&mut state.out_of_turn).into_iter();
+        let Some(OutOfTurn { wanted, .. }) = waiting.next() else { return false };
+        state.diverge(Some(&wanted));
         false
+    }
+
+    /// Returns whether the flow may end now: it has replayed all of its journal. If it has not, it
+    /// diverges.
+    pub(crate) fn may_end(&self) -> bool {
+        let mut state = self.lock();
+        while state.replay.skip_withdrawn() {}
+        let is_over = state.replay.is_over();
+        if !is_over {
+            state.diverge(None);
+        }
+        is_over
+    }
+
+    /// Returns the difference between the flow and its journal, if there is one.
+    pub(crate) fn divergence(&self) -> Option<Divergence> {
+        self.lock().diverged.clone()
+    }
+
+    /// Returns whether the flow has replayed what was recorded before it was loaded.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        !self.lock().replay.is_behind()
+    }
+
+    /// Returns the index of the next event to replay.
+    pub(crate) fn next_index(&self) -> Option<usize> {
+        self.lock().replay.next_index()
+    }
+
+    /// Goes on with a session that was set aside, since its flow has replayed the journal.
+    pub(crate) fn unstick(&self) {
+        if self.is_caught_up() {
+            let _ = self.command(Command::Unstick);
+        }
     }
 
     /// Completes the session with the result of the flow.
     pub(crate) fn finish(&self, success: bool, data: Value, summary: Option<String>) {
         let now = self.clock.now();
         let mut state = self.lock();
-        if !state.replay.is_over() {
-            let reason = state.replay.divergence(None).to_string();
-            state.fail(reason, FaultName::Diverged, "", now, &self.limits);
-            return;
-        }
         let summary = summary.or_else(|| state.summary.take());
         let ending = Ending::Completed { success, data, summary };
         if let Ok(event) = state.session.decide(Command::End(ending), now, &self.limits.bounds) {
@@ -495,6 +363,11 @@ impl Execution {
         !self.lock().running_steps.is_empty()
     }
 
+    /// Returns the error with which a step has to fail in place of its work.
+    pub(crate) fn injected_failure(&self, key: &str) -> Option<String> {
+        self.step_hook.as_ref()?(key).err()
+    }
+
     /// Returns the key of a step in progress.
     pub(crate) fn operation(&self) -> Option<String> {
         self.lock().running_steps.first().cloned()
@@ -504,6 +377,11 @@ impl Execution {
 impl ExecutionState {
     /// Applies a decided event and queues it for the journal.
     fn push(&mut self, mut event: JournalEvent) {
+        let is_settled = matches!(event, JournalEvent::Unstuck { .. } | JournalEvent::Ended(_));
+        if self.session.stuck.is_some() && !is_settled {
+            // Dropped again, with the event, if the flow still diverges.
+            self.push(JournalEvent::Unstuck { at: event.at() });
+        }
         if let JournalEvent::Ended(ended) = &mut event {
             if let Some(AnsweredTurn { asked, answered, .. }) = self.session.history.last() {
                 ended.last_answer = Some(digest::of_answer(self.id, &answered.value));
@@ -541,11 +419,34 @@ impl ExecutionState {
         self.polled && self.session.ended.is_none() && !std::thread::panicking()
     }
 
+    /// Notes that the flow asks for something else than the journal has next, or ends.
+    fn diverge(&mut self, wanted: Option<&(String, String)>) {
+        self.diverged.get_or_insert_with(|| self.replay.divergence(wanted));
+    }
+
     /// Wakes the branches of the flow that wait for their turn.
     fn replayed(&mut self) {
         self.replayed = true;
-        self.out_of_turn = None;
+        self.out_of_turn.clear();
         self.wake();
+    }
+
+    /// Notes that the flow asks for something while the journal has something else next.
+    fn wait_for_turn(&mut self, kind: Operation, wanted: (String, String)) {
+        let is_same = |waiting: &OutOfTurn| waiting.kind == kind && waiting.wanted.0 == wanted.0;
+        if !self.out_of_turn.iter().any(is_same) {
+            self.out_of_turn.push(OutOfTurn { kind, wanted });
+        }
+    }
+
+    /// Forgets something that the flow dropped before its turn. If another branch waits for the
+    /// same, that notes it again.
+    fn leave_turn(&mut self, kind: Operation, key: &str) {
+        self.out_of_turn.retain(|waiting| waiting.kind != kind || waiting.wanted.0 != key);
+    }
+
+    fn has_out_of_turn(&self, kind: Operation) -> bool {
+        self.out_of_turn.iter().any(|waiting| waiting.kind == kind)
     }
 
     fn fail(

@@ -3,6 +3,7 @@
 mod error;
 mod timer;
 
+mod version;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -84,15 +85,14 @@ impl Flow {
         F: FnOnce(String) -> R,
         R: Future<Output = Result<T, E>>,
     {
-        let key = self.key(key)?;
-        let number = match self.execution.recorded_step(&key) {
-            Ok(outcome) => return read(&key, outcome),
-            Err(number) => number,
-        };
-        poll_fn(|context| self.execution.poll_replayed(context)).await;
-        self.execution.begin_step(&key, number);
+        let step = PlacedStep::new(&self.execution, self.key(key)?);
+        if let Some(outcome) = step.turn().await {
+            return read(&step.key, outcome);
+        }
+        self.execution.begin_step(&step.key, step.number);
         poll_fn(|context| self.execution.poll_flushed(context)).await;
-        self.perform(&key, || work(format!("{}/{key}/{number}", self.execution.id))).await
+        let idempotency_key = format!("{}/{}/{}", self.execution.id, step.key, step.number);
+        self.perform(&step, || work(idempotency_key)).await
     }
 
     /// Runs a [`step`](Flow::step) that may block its thread.
@@ -125,13 +125,10 @@ impl Flow {
         F: FnOnce() -> R,
         R: Future<Output = Result<T, E>>,
     {
-        let key = self.key(key)?;
-        match self.execution.recorded_step(&key) {
-            Ok(outcome) => read(&key, outcome),
-            Err(_) => {
-                poll_fn(|context| self.execution.poll_replayed(context)).await;
-                self.perform(&key, work).await
-            }
+        let step = PlacedStep::new(&self.execution, self.key(key)?);
+        match step.turn().await {
+            Some(outcome) => read(&step.key, outcome),
+            None => self.perform(&step, work).await,
         }
     }
 
@@ -213,25 +210,30 @@ impl Flow {
     }
 
     /// Runs a step that has no recorded result, and records it.
-    async fn perform<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
+    async fn perform<T, E, F, R>(&self, step: &PlacedStep<'_>, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
         E: std::fmt::Display,
         F: FnOnce() -> R,
         R: Future<Output = Result<T, E>>,
     {
+        let key = &step.key;
         let outcome = {
             let _running = RunningStep::new(&self.execution, key);
             let mut span = trace::start_step(&self.execution, key);
-            match span.scope(work()).await {
-                Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
-                Err(error) => {
-                    span.fail("step_failed", || error.to_string());
-                    StepOutcome::Failed(error.to_string())
-                }
+            match self.execution.injected_failure(key) {
+                Some(error) => StepOutcome::Failed(error),
+                None => match span.scope(work()).await {
+                    Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
+                    Err(error) => {
+                        span.fail("step_failed", || error.to_string());
+                        StepOutcome::Failed(error.to_string())
+                    }
+                },
             }
         };
-        if !self.execution.record_step(key, outcome.clone()) {
+        step.turn().await;
+        if !self.execution.record_step(key, Some(step.number), outcome.clone()) {
             // The session has ended because it is too large; this future is about to be dropped.
             std::future::pending::<()>().await;
         }
@@ -242,12 +244,12 @@ impl Flow {
     /// Draws a value once, and records it.
     fn draw(&self, key: &str, draw: impl FnOnce() -> Value) -> Value {
         let key = format!("{}{key}", self.scope);
-        match self.execution.recorded_step(&key) {
-            Ok(StepOutcome::Ok(value)) => value,
-            Ok(StepOutcome::Failed(_)) => Value::Null,
-            Err(_) => {
+        match self.execution.recorded_draw(&key) {
+            Some(StepOutcome::Ok(value)) => value,
+            Some(StepOutcome::Failed(_)) => Value::Null,
+            None => {
                 let value = draw();
-                self.execution.record_step(&key, StepOutcome::Ok(value.clone()));
+                self.execution.record_step(&key, None, StepOutcome::Ok(value.clone()));
                 value
             }
         }
@@ -297,6 +299,31 @@ impl Drop for Asking<'_> {
         if !self.done {
             self.execution.drop_question(self.key, self.number);
         }
+    }
+}
+
+/// A step with its number. It waits for its turn in the order of the journal.
+struct PlacedStep<'a> {
+    execution: &'a Execution,
+    key: String,
+    number: u32,
+}
+
+impl<'a> PlacedStep<'a> {
+    fn new(execution: &'a Execution, key: String) -> Self {
+        let number = execution.count_step(&key);
+        Self { execution, key, number }
+    }
+
+    /// Waits for the step's turn, and returns its recorded outcome, if it has one.
+    async fn turn(&self) -> Option<StepOutcome> {
+        poll_fn(|context| self.execution.poll_step(&self.key, self.number, context)).await
+    }
+}
+
+impl Drop for PlacedStep<'_> {
+    fn drop(&mut self) {
+        self.execution.drop_step(&self.key);
     }
 }
 

@@ -57,6 +57,7 @@
 //! [`ClientHeldSessions`] runs the same turns on sessions that clients keep in signed tokens.
 
 mod builder;
+mod check;
 mod client_held;
 mod clock;
 mod cluster;
@@ -81,7 +82,8 @@ mod trace;
 mod turn;
 mod view;
 
-pub use builder::EngineBuilder;
+pub use builder::{EngineBuilder, StepHook};
+pub use check::HistoryError;
 pub use client_held::{BadToken, ClientHeldSessions};
 pub use clock::{Clock, SystemClock};
 pub use cluster::ClusterMember;

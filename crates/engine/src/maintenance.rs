@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
-use mcp_flow_session::store::{Filter, PageRequest, Phase};
+use mcp_flow_session::store::{Filter, Listed, PageRequest, Phase};
 use mcp_flow_session::{Command, SessionId, State, StoreError, Timestamp};
 use parking_lot::Mutex;
 
@@ -28,9 +28,14 @@ impl Engine {
 
     async fn run_maintenance(self) {
         // Nodes that share a store claim interrupted sessions instead, whenever a node is gone.
-        let is_alone = self.inner.membership.is_none();
-        if is_alone && let Err(error) = self.find_interrupted().await {
-            tracing::error!(%error, "cannot list interrupted sessions; they are not resumed");
+        if self.inner.membership.is_none() {
+            // Sleeping sessions are listed, too, and timers that are due do not wait for that.
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move {
+                if let Err(error) = engine.find_interrupted().await {
+                    tracing::error!(%error, "cannot list interrupted sessions; they are not resumed");
+                }
+            });
         }
         loop {
             if let Err(error) = self.maintain().await {
@@ -79,8 +84,18 @@ impl Engine {
             let filter = Filter { owner: None, phase: Phase::Working };
             let found = self.list_all(filter, PageRequest { after, most: PAGE }).await?;
             let Some(last) = found.last() else { return Ok(()) };
+            if self.inner.stopping.is_cancelled() {
+                return Ok(());
+            }
             after = Some(last.id);
-            for listed in found.iter().filter(|listed| !listed.summary.is_asleep) {
+            // One that is stuck is due.
+            let is_interrupted =
+                |listed: &&Listed| !listed.summary.is_asleep && listed.summary.stuck.is_none();
+            let mut interrupted = found.iter().filter(is_interrupted).peekable();
+            if interrupted.peek().is_some() {
+                self.inner.wakeups.add(self.now(), self.now());
+            }
+            for listed in interrupted {
                 self.inner.stalled.add(listed.id);
             }
         }
@@ -117,7 +132,7 @@ impl Engine {
             return Ok(());
         }
         slot.prepare()?;
-        if slot.execution.lock().session.state == State::Idle {
+        if slot.session_state() == State::Idle {
             slot.execution.command(Command::Begin)?;
         }
         let span = trace::start_resume(&slot.execution);

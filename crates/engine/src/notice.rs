@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use mcp_flow_session::event::SessionEnded;
 use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::store::Listed;
-use mcp_flow_session::{InvalidAnswer, Owner, Session, SessionId, Timestamp};
+use mcp_flow_session::{Divergence, InvalidAnswer, Owner, Session, SessionId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc};
 
@@ -29,6 +29,8 @@ pub enum Notice {
     QueueChanged,
     /// The flow sleeps until this time.
     Sleeping(Timestamp),
+    /// The session was set aside: its flow does not fit its journal.
+    Stuck(Box<Divergence>),
     /// The flow reported progress. Not in the journal.
     Progress(FlowProgress),
     /// The session will expire unless its question is answered (INT-073). Not in the journal.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use mcp_flow_session::event::{FaultName, FlowFault};
-use mcp_flow_session::{Owner, Session, SessionId};
+use mcp_flow_session::{Owner, Session, SessionId, State};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -95,11 +95,11 @@ impl Slot {
     }
 
     /// Creates the future of the flow, unless there is one or the session has ended. It replays the
-    /// journal when it is polled.
-    pub(crate) fn prepare(&self) -> Result<(), EngineError> {
+    /// journal when it is polled. Returns whether it was created.
+    pub(crate) fn prepare(&self) -> Result<bool, EngineError> {
         let mut future = self.future.lock();
         if future.is_some() || self.has_ended() {
-            return Ok(());
+            return Ok(false);
         }
         let Some(definition) = &self.definition else {
             return Err(EngineError::UnknownFlow(self.flow_name()));
@@ -117,7 +117,7 @@ impl Slot {
             }
             Err(_) => self.execution.fail(panicked(&self.flow_name())),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Polls the flow until it waits, ends or panics.
@@ -126,7 +126,8 @@ impl Slot {
         // Branches of a flow may wake each other; one that never stops waking itself gets a break.
         let mut polls = 0;
         while polls < POLL_LIMIT {
-            let Some(running) = future.as_mut().filter(|_| !self.has_ended()) else { break };
+            let is_live = !self.has_ended() && self.execution.divergence().is_none();
+            let Some(running) = future.as_mut().filter(|_| is_live) else { break };
             self.signal.woken.store(false, Ordering::Release);
             let mut context = Context::from_waker(&self.waker);
             self.execution.set_polled(true);
@@ -142,6 +143,7 @@ impl Slot {
                     }
                 }
                 Ok(Poll::Ready(result)) => self.conclude(result),
+                Err(_) if !self.execution.may_end() => {}
                 Err(_) => self.execution.fail(panicked(&self.flow_name())),
             }
         }
@@ -151,6 +153,9 @@ impl Slot {
     }
 
     fn conclude(&self, result: Result<Value, FlowError>) {
+        if !self.execution.may_end() {
+            return;
+        }
         match result {
             Ok(data) => self.execution.finish(true, data, None),
             Err(FlowError(Reason::Declined(summary))) => {
@@ -179,6 +184,10 @@ impl Slot {
         // A step may be running beside the timers.
         view.asleep &= !self.execution.is_working();
         view
+    }
+
+    pub(crate) fn session_state(&self) -> State {
+        self.execution.lock().session.state
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -8,7 +8,7 @@ use std::task::{Poll, ready};
 
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
 use mcp_flow_session::store::{Append, Fence};
-use mcp_flow_session::{Command, StoreError};
+use mcp_flow_session::{Command, Divergence, Session, StoreError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
@@ -115,11 +115,62 @@ impl Engine {
     async fn run_flow(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<(), EngineError> {
         loop {
             self.await_lease(slot).await?;
-            slot.poll();
+            self.poll_slot(slot, turn).await?;
             if !self.commit(slot, turn).await? {
                 return Ok(());
             }
         }
+    }
+
+    /// Polls a flow. If it diverges from its journal, the session is set aside and the error is
+    /// [`EngineError::Stuck`].
+    pub(crate) async fn poll_slot(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+    ) -> Result<(), EngineError> {
+        slot.poll();
+        let Some(divergence) = slot.execution.divergence() else {
+            slot.execution.unstick();
+            return Ok(());
+        };
+        // The slot has what the flow did since, which must not be recorded.
+        self.invalidate(slot);
+        self.set_aside(slot, turn, &divergence).await?;
+        Err(EngineError::Stuck(Box::new(divergence)))
+    }
+
+    /// Records that a session is stuck, unless its journal says so. A session that is not durable
+    /// yet stays that way.
+    async fn set_aside(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+        divergence: &Divergence,
+    ) -> Result<(), EngineError> {
+        let (id, epoch) = (slot.id, slot.execution.epoch());
+        let events = self.inner.store.read(id).await?;
+        let Ok(Some(mut session)) = Session::replay(&events) else { return Ok(()) };
+        let command = Command::SetAside(divergence.clone());
+        let bounds = &self.inner.limits.bounds;
+        if let Ok(event) = session.decide(command, self.now(), bounds)
+            && session.apply(event.clone()).is_ok()
+        {
+            tracing::warn!(session = %id, %divergence, "a session is stuck");
+            let append = Append {
+                id,
+                length: slot.execution.durable().0,
+                events: vec![event],
+                summary: session.summary(),
+                replace: false,
+                fence: Fence { by: epoch, holder: None, steal: false },
+            };
+            turn.append(append).await?;
+            let notice = Notice::Stuck(Box::new(divergence.clone()));
+            self.inner.hub.publish_turn(id, &session, vec![notice]);
+        }
+        self.inner.wakeups.add_unwakeable(id);
+        Ok(())
     }
 
     /// Makes the decided events durable. Returns whether the flow was waiting for that.

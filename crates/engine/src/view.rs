@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_flow_session::event::SessionEnded;
 use mcp_flow_session::prompt::{FlowProgress, Prompt};
-use mcp_flow_session::{InvalidAnswer, Session, SessionId, State, Timestamp};
+use mcp_flow_session::{Divergence, InvalidAnswer, Session, SessionId, State, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Status of a session, with its deadline.
@@ -33,6 +33,8 @@ pub struct View {
     pub wakes: Option<Timestamp>,
     /// Inactivity timeout in milliseconds (INT-023).
     pub inactivity: Option<u64>,
+    /// Difference between its journal and its flow, if the session was set aside for it.
+    pub stuck: Option<Box<Divergence>>,
     pub(crate) asleep: bool,
 }
 
@@ -123,6 +125,7 @@ impl View {
             deadline: session.deadline(),
             wakes: session.wakes(),
             inactivity: session.started.inactivity,
+            stuck: session.stuck.clone().map(Box::new),
             asleep: session.is_asleep(),
         }
     }

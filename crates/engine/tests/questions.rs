@@ -395,6 +395,7 @@ async fn journals_without_queued_questions_are_replayed() {
             params: Map::new(),
             context: Map::new(),
             inactivity: None,
+            inactivity_is_default: false,
             ends: None,
             retention: None,
             trace: None,

@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{
-    CrashStore, NoParams, answer, builder, ended, fault, me, no_linger, open, result, start,
+    CrashStore, NoParams, answer, builder, ended, me, no_linger, open, result, start,
 };
-use futures_util::future::join;
+use futures_util::future::{Either, join};
 use mcp_flow_engine::{
     AnswerReply, Definition, Engine, EngineError, Flow, FlowResult, SessionStatus,
 };
-use mcp_flow_session::event::FaultName;
 use mcp_flow_session::question::{confirm, text};
 use mcp_flow_session::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// A flow has the same result in memory and replayed at every turn.
 #[tokio::test]
@@ -238,65 +237,112 @@ async fn a_flow_can_call_a_flow() {
     assert_eq!(result(&view), json!(["Ada", "Bob"]));
 }
 
-/// A flow that was changed ends its sessions, and names the difference.
+/// Steps of one key in concurrent branches keep their outcomes, whichever finished first.
 #[tokio::test]
-async fn changed_flows_are_detected() {
-    async fn before(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        flow.ask("b", text("Second?")).await?;
-        flow.ask("c", text("Third?")).await?;
-        Ok(())
+async fn steps_of_one_key_are_told_apart() {
+    async fn both(flow: Flow, gates: Arc<[Notify; 2]>) -> FlowResult<Value> {
+        let branch = async |index: usize| {
+            let gate = &gates[index];
+            flow.step("work", || async {
+                gate.notified().await;
+                Ok::<_, String>(index)
+            })
+            .await
+        };
+        let (first, second) = join(branch(0), branch(1)).await;
+        let last = flow.ask("last", text("Last?")).await?;
+        Ok(json!([first?, second?, last]))
     }
-    async fn other_key(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        flow.ask("x", text("Second?")).await?;
-        Ok(())
+    let gates: Arc<[Notify; 2]> = Arc::default();
+    let flow = {
+        let gates = Arc::clone(&gates);
+        move |flow: Flow, _: NoParams| both(flow, Arc::clone(&gates))
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine =
+        builder(Arc::clone(&store)).limits(no_linger()).flow(Definition::new("both", flow)).build();
+    let id = engine.start(start("both")).await.unwrap().id;
+    let mut changes = engine.changes();
+    gates[1].notify_one();
+    while store.read(id).await.unwrap().len() < 3 {
+        crate::support::within("the second step to be recorded", changes.next()).await;
     }
-    async fn other_type(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", confirm("Changed?")).await?;
-        Ok(())
+    gates[0].notify_one();
+    let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(open(&view).key, "last");
+    assert_eq!(result(&answer(&engine, id, json!("x")).await), json!([0, 1, "x"]));
+    engine.shutdown().await;
+}
+
+/// A step that finishes when an answer has arrived comes after it, in the first run and in a replay.
+#[tokio::test]
+async fn a_race_of_a_step_and_an_answer_has_one_winner() {
+    async fn race(flow: Flow, gate: Arc<Notify>) -> FlowResult<Value> {
+        let step = flow.step("step", || async {
+            gate.notified().await;
+            Ok::<_, String>("step".to_owned())
+        });
+        let ask = flow.ask("ask", text("Ask?"));
+        let winner = match futures_util::future::select(Box::pin(step), Box::pin(ask)).await {
+            Either::Left((step, _)) => step?,
+            Either::Right((answer, _)) => answer?,
+        };
+        let last = flow.ask("last", text("Last?")).await?;
+        Ok(json!([winner, last]))
     }
-    async fn shorter(flow: Flow, _: NoParams) -> FlowResult<()> {
-        flow.ask("a", text("First?")).await?;
-        Ok(())
-    }
-    let changes = [
-        (Definition::new("f", other_key), "turn 1 asked `b` (Text \"Second?\") before and `x`"),
-        (
-            Definition::new("f", other_type),
-            "turn 0 asked `a` (Text \"First?\") before and `a` (Confirm \"Changed?\")",
-        ),
-        (Definition::new("f", shorter), "before and `` (the end) now"),
-    ];
-    for (changed, expected) in changes {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
-        let id = engine.start(start("f")).await.unwrap().id;
-        answer(&engine, id, json!("x")).await;
-        let engine = Engine::builder(store).flow(changed).build();
-        let view = answer(&engine, id, json!("y")).await;
-        assert_eq!(fault(&view).name, FaultName::Diverged);
-        assert!(fault(&view).message.contains(expected), "{}", fault(&view).message);
+    for limits in [no_linger(), mcp_flow_engine::SessionLimits::default()] {
+        let gate = Arc::<Notify>::default();
+        let flow = {
+            let gate = Arc::clone(&gate);
+            move |flow: Flow, _: NoParams| race(flow, Arc::clone(&gate))
+        };
+        let engine = builder(Arc::new(MemoryStore::new()))
+            .limits(limits)
+            .flow(Definition::new("race", flow))
+            .build();
+        let id = engine.start(start("race")).await.unwrap().id;
+        // The flow is polled when both are ready: the only thread is busy until then.
+        gate.notify_one();
+        let view = answer(&engine, id, json!("answer")).await;
+        assert_eq!(open(&view).key, "last");
+        assert_eq!(result(&answer(&engine, id, json!("x")).await), json!(["answer", "x"]));
+        engine.shutdown().await;
     }
 }
 
-/// The wording and the rules of questions may change while sessions wait with them.
+/// A flow may wait for a step while it does not look at a question that is answered.
 #[tokio::test]
-async fn questions_may_be_reworded() {
-    async fn before(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let first = flow.ask("a", text("First?")).await?;
-        Ok(json!([first, flow.ask("b", text("Second?").length(1..=3)).await?]))
+async fn steps_do_not_wait_for_answers_that_the_flow_ignores() {
+    async fn later(flow: Flow, gate: Arc<Semaphore>) -> FlowResult<Value> {
+        let ask = Box::pin(flow.ask("ask", text("Ask?")));
+        let soon = Box::pin(flow.step("soon", || async { Ok::<_, String>(1) }));
+        let ask = match futures_util::future::select(soon, ask).await {
+            Either::Left((_, ask)) => ask,
+            Either::Right(_) => return flow.decline("it was not asked yet"),
+        };
+        for _ in 0..2 {
+            flow.step("work", || async { gate.acquire().await.map(SemaphorePermit::forget) })
+                .await?;
+        }
+        let answer = ask.await?;
+        Ok(json!([answer, flow.ask("last", text("Last?")).await?]))
     }
-    async fn after(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let first = flow.ask("a", text("The first one?").length(5..=9)).await?;
-        Ok(json!([first, flow.ask("b", text("And the second?").placeholder("two")).await?]))
-    }
+    let gate = Arc::new(Semaphore::new(0));
+    let flow = {
+        let gate = Arc::clone(&gate);
+        move |flow: Flow, _: NoParams| later(flow, Arc::clone(&gate))
+    };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
-    let id = engine.start(start("f")).await.unwrap().id;
-    answer(&engine, id, json!("x")).await;
-    let engine = Engine::builder(store).flow(Definition::new("f", after)).build();
-    assert_eq!(result(&answer(&engine, id, json!("y")).await), json!(["x", "y"]));
+    let make = || builder(Arc::clone(&store)).flow(Definition::new("later", flow.clone())).build();
+    let engine = make();
+    let id = engine.start(start("later")).await.unwrap().id;
+    answer(&engine, id, json!("answer")).await;
+    let mut notices = engine.subscribe(id, &me()).await.unwrap();
+    gate.add_permits(2);
+    crate::support::within("the last question", notices.next()).await;
+    engine.shutdown().await;
+    let end = answer(&make(), id, json!("x")).await;
+    assert_eq!(result(&end), json!(["answer", "x"]));
 }
 
 /// Two engines share a store: the second writer reads again.

@@ -1,5 +1,6 @@
 //! Test support: a manual clock, failing and slow stores, sample flows.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -49,16 +50,22 @@ impl Clock for ManualClock {
 pub(crate) struct CrashStore {
     pub kept: Arc<MemoryStore>,
     left: AtomicUsize,
+    /// Sessions that a newer version of the program wrote.
+    pub newer: std::sync::Mutex<HashSet<SessionId>>,
 }
 
 impl CrashStore {
     pub(crate) fn stopping_after(kept: &Arc<MemoryStore>, writes: usize) -> Arc<Self> {
-        Arc::new(Self { kept: Arc::clone(kept), left: AtomicUsize::new(writes) })
+        let (kept, left) = (Arc::clone(kept), AtomicUsize::new(writes));
+        Arc::new(Self { kept, left, newer: std::sync::Mutex::default() })
     }
 }
 
 impl Store for CrashStore {
     fn read(&self, id: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
+        if self.newer.lock().unwrap().contains(&id) {
+            return Box::pin(std::future::ready(Err(StoreError::Newer(id))));
+        }
         self.kept.read(id)
     }
 

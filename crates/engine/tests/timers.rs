@@ -63,7 +63,7 @@ async fn a_flow_sleeps_without_memory_and_wakes_on_time() {
     let started = engine.start(start("reminder")).await.unwrap();
     assert!(started.is_asleep());
     let wakes = started.created.after(3 * DAY);
-    assert_eq!((started.wakes, started.state), (Some(wakes), State::Active));
+    assert_eq!((started.wakes, started.state), (Some(wakes), State::Processing));
     assert_eq!(engine.live(), 0, "a sleeping flow is in memory");
     engine.shutdown().await;
 
@@ -138,11 +138,12 @@ async fn questions_time_out() {
         (SessionLimits::default(), false),
         (SessionLimits::default(), true),
     ] {
-        let limits = SessionLimits { inactivity: None, ..limits };
+        // The default is shorter than the timeout of the flow, and does not end the session before.
+        let inactivity = limits.inactivity.filter(|_| is_late);
         let clock = ManualClock::new();
         let engine = builder(Arc::new(MemoryStore::new()))
             .clock(clock.clone())
-            .limits(limits)
+            .limits(SessionLimits { inactivity, ..limits })
             .flow(Definition::new("impatient", impatient))
             .build();
         let started = engine.start(start("impatient")).await.unwrap();
@@ -357,6 +358,83 @@ async fn concurrent_branches_sleep() {
     }
 }
 
+/// Timers of one duration in concurrent branches are told apart, whichever branch set its timer
+/// first.
+#[tokio::test]
+async fn equal_sleeps_of_branches_are_told_apart() {
+    async fn branches(flow: Flow, gate: Arc<tokio::sync::Notify>) -> FlowResult<Value> {
+        let first = async {
+            flow.step("slow", || async {
+                gate.notified().await;
+                Ok::<_, String>(())
+            })
+            .await?;
+            flow.sleep(HOUR).await?;
+            flow.ask("first", text("First?")).await
+        };
+        let second = async {
+            flow.step("quick", || async { Ok::<_, String>(()) }).await?;
+            flow.sleep(HOUR).await?;
+            flow.ask("second", text("Second?")).await
+        };
+        let (first, second) = join(first, second).await;
+        Ok(json!([first?, second?]))
+    }
+    for limits in [no_linger(), SessionLimits::default()] {
+        let gate = Arc::new(tokio::sync::Notify::new());
+        let flow = {
+            let gate = Arc::clone(&gate);
+            move |flow: Flow, _: NoParams| branches(flow, Arc::clone(&gate))
+        };
+        let clock = ManualClock::new();
+        let engine = builder(Arc::new(MemoryStore::new()))
+            .clock(clock.clone())
+            .limits(SessionLimits { inactivity: None, ..limits })
+            .flow(Definition::new("branches", flow))
+            .build();
+        let started = engine.start(start("branches")).await.unwrap();
+        assert!(started.wakes.is_some(), "the quick branch sleeps");
+        let mut notices = engine.subscribe(started.id, &me()).await.unwrap();
+        clock.forward(HOUR / 2);
+        gate.notify_one();
+        within("the slow branch to sleep", notices.next()).await;
+        for key in ["second", "first"] {
+            clock.forward(HOUR / 2);
+            engine.maintain().await.unwrap();
+            let view = view(&engine, started.id).await;
+            assert!(view.questions().any(|question| question.key == key), "{view:?}");
+        }
+        answer(&engine, started.id, json!("two")).await;
+        let end = answer(&engine, started.id, json!("one")).await;
+        assert_eq!(result(&end), json!(["one", "two"]));
+        engine.shutdown().await;
+    }
+}
+
+/// Sessions that a newer version wrote do not keep the others from waking.
+#[tokio::test]
+async fn sessions_of_newer_versions_do_not_block_others() {
+    let (kept, clock) = (Arc::new(MemoryStore::new()), ManualClock::new());
+    let store = CrashStore::stopping_after(&kept, usize::MAX);
+    let engine = builder(Arc::clone(&store) as Arc<dyn Store>)
+        .clock(clock.clone())
+        .limits(forgetful())
+        .flow(Definition::new("reminder", reminder))
+        .build();
+    for _ in 0..300 {
+        let id = engine.start(start("reminder")).await.unwrap().id;
+        store.newer.lock().unwrap().insert(id);
+    }
+    clock.forward(DAY);
+    let id = engine.start(start("reminder")).await.unwrap().id;
+    clock.forward(3 * DAY);
+    engine.maintain().await.unwrap();
+    assert_eq!(
+        view(&engine, id).await.wakes,
+        Some(view(&engine, id).await.created.after(30 * DAY))
+    );
+}
+
 /// Sessions whose flow this program lacks do not keep the others from waking, and wake when there is
 /// the flow.
 #[tokio::test]
@@ -427,6 +505,37 @@ async fn any_node_wakes_a_session() {
     assert_eq!(woken.load(Ordering::SeqCst), SESSIONS);
     second.shutdown().await;
     third.shutdown().await;
+}
+
+/// A node wakes the sessions whose steps it runs, whichever node their ids belong to: only it may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_wakes_the_sessions_it_works_on() {
+    async fn hurries(flow: Flow, _: NoParams) -> FlowResult<bool> {
+        let step = flow.step("slow", std::future::pending::<Result<(), String>>);
+        Ok(flow.timeout(HOUR, step).await.is_err())
+    }
+    let (store, clock) = (SharedMemory::create(), ManualClock::new());
+    let node = || {
+        let connection: Arc<dyn Store> = store.connect();
+        let engine = Engine::builder(connection).clock(clock.clone());
+        engine.flow(Definition::new("hurries", hurries)).start()
+    };
+    let first = node();
+    assert!(first.cluster().unwrap().joined().await);
+    let second = node();
+    assert!(second.cluster().unwrap().joined().await);
+    // The first pass of a node looks at all sessions.
+    second.maintain().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(second.start(start("hurries")).await.unwrap().id);
+    }
+    clock.forward(HOUR);
+    second.maintain().await.unwrap();
+    for id in ids {
+        assert_eq!(result(&view(&second, id).await), json!(true));
+    }
+    within("the end of all tasks", join(first.shutdown(), second.shutdown())).await;
 }
 
 /// A short sleep in a token-carried session is waited for; during a long one nothing could wake it.

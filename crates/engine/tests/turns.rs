@@ -338,6 +338,7 @@ async fn subscribers_get_all_notices() {
             Notice::Rejected(_) => "rejected".into(),
             Notice::QueueChanged => "queue changed".into(),
             Notice::Sleeping(_) => "sleeping".into(),
+            Notice::Stuck(_) => "stuck".into(),
             Notice::Progress(_) => "progress".into(),
             Notice::Expiring { .. } => "expiring".into(),
             Notice::Ended(_) => "ended".into(),

@@ -84,7 +84,9 @@ impl SessionBackend {
                 Ok((engine.respond(*id, owner, answer).await?, session.clone()))
             }
             (Self::ClientHeld(sessions), SessionRef::Token(token)) => {
-                let replied = sessions.respond_within(timeout, token, owner, answer).await?;
+                let respond = sessions.respond_within(timeout, token, owner, answer);
+                // So that its state does not enlarge that of stored sessions.
+                let replied = Box::pin(respond).await?;
                 Ok((replied.0, SessionRef::Token(replied.1)))
             }
             _ => Err(EngineError::NotFound),

@@ -3,38 +3,20 @@
 use std::time::Duration;
 
 use mcp_flow_proto::{Encoding, Params, RpcError};
-use mcp_flow_session::{SessionId, Timestamp};
 use serde_json::{Map, Value};
-
-use crate::protocol_errors::{SESSION_NOT_FOUND, session_error};
 
 /// Params, decoded member by member.
 pub(crate) struct Fields {
     members: Map<String, Value>,
-    /// Path of the object, for errors.
-    within: &'static str,
 }
 
 impl Fields {
     /// Decodes params. Unknown members are ignored.
     pub(crate) fn read(params: Params<'_>) -> Result<Self, RpcError> {
-        let most = match params.object().encoding() {
-            Encoding::Json => VALUE_LIMIT,
-            // An estimate by bytes, most of which belong to strings.
-            Encoding::Cbor => 8 * VALUE_LIMIT,
-        };
-        if params.object().count() > most {
-            let details = format!("params hold more than {VALUE_LIMIT} values");
-            return Err(RpcError::invalid_params(details));
-        }
+        check_count(params)?;
         let members =
             params.decode().map_err(|error| RpcError::invalid_params(error.to_string()))?;
-        Ok(Self { members, within: "" })
-    }
-
-    /// Wraps the members of a nested object.
-    pub(crate) fn inside(members: Map<String, Value>, within: &'static str) -> Self {
-        Self { members, within }
+        Ok(Self { members })
     }
 
     /// Takes a value, if present.
@@ -65,20 +47,6 @@ impl Fields {
         }
     }
 
-    /// Returns the session id without taking it, if it is valid.
-    pub(crate) fn peek_session(&self) -> Option<SessionId> {
-        self.members.get("sessionId")?.as_str()?.parse().ok()
-    }
-
-    /// Takes the session id. A malformed one is reported as not found.
-    pub(crate) fn session(&mut self) -> Result<(SessionId, String), RpcError> {
-        let name = self.text("sessionId")?;
-        match name.parse() {
-            Ok(id) => Ok((id, name)),
-            Err(_) => Err(session_error(SESSION_NOT_FOUND, &name)),
-        }
-    }
-
     /// Takes a duration in milliseconds, at least one (INT-023).
     pub(crate) fn duration(&mut self, name: &str) -> Result<Option<Duration>, RpcError> {
         let millis = self.whole(name)?;
@@ -88,33 +56,52 @@ impl Fields {
         }
     }
 
-    /// Takes a time in milliseconds since the Unix epoch (INT-037).
-    pub(crate) fn timestamp(&mut self, name: &str) -> Result<Option<Timestamp>, RpcError> {
-        Ok(self.whole(name)?.map(Timestamp::from_millis))
-    }
-
     /// Takes a non-negative integer, if present; one that is too large is capped.
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<u64>, RpcError> {
-        let number = match self.any(name) {
-            None | Some(Value::Null) => return Ok(None),
-            Some(Value::Number(number)) => number,
-            Some(_) => return Err(self.fault(name, "must be a number")),
-        };
-        if let Some(whole) = number.as_u64() {
-            return Ok(Some(whole));
-        }
-        match number.as_f64().filter(|float| *float >= 0.0 && float.fract() == 0.0) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut")]
-            Some(float) => Ok(Some(float as u64)),
-            None => Err(self.fault(name, "must be a whole number, not negative")),
-        }
+        let value = self.any(name).unwrap_or_default();
+        whole(&value).map_err(|what| self.fault(name, what))
     }
 
     /// Creates an error about a member.
     pub(crate) fn fault(&self, name: &str, what: &str) -> RpcError {
-        let field = format!("{}{name}", self.within);
-        RpcError::invalid_params(format!("{field} {what}")).with("field", field)
+        fault(name, what)
     }
+}
+
+/// Checks that params do not have too many values to decode.
+pub(crate) fn check_count(params: Params<'_>) -> Result<(), RpcError> {
+    let most = match params.object().encoding() {
+        Encoding::Json => VALUE_LIMIT,
+        // An estimate by bytes, most of which belong to strings.
+        Encoding::Cbor => 8 * VALUE_LIMIT,
+    };
+    if params.object().count() > most {
+        let details = format!("params hold more than {VALUE_LIMIT} values");
+        return Err(RpcError::invalid_params(details));
+    }
+    Ok(())
+}
+
+/// Reads a non-negative integer, unless it is null; one that is too large is capped.
+pub(crate) fn whole(value: &Value) -> Result<Option<u64>, &'static str> {
+    let number = match value {
+        Value::Null => return Ok(None),
+        Value::Number(number) => number,
+        _ => return Err("must be a number"),
+    };
+    if let Some(whole) = number.as_u64() {
+        return Ok(Some(whole));
+    }
+    match number.as_f64().filter(|float| *float >= 0.0 && float.fract() == 0.0) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut")]
+        Some(float) => Ok(Some(float as u64)),
+        None => Err("must be a whole number, not negative"),
+    }
+}
+
+/// Creates an error about a member of params.
+pub(crate) fn fault(field: &str, what: &str) -> RpcError {
+    RpcError::invalid_params(format!("{field} {what}")).with("field", field)
 }
 
 /// Limit on values in params, which bounds the memory to decode them.

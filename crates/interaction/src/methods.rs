@@ -5,21 +5,21 @@
 //! not be answered without a token (INT-128 to INT-133).
 
 mod history;
+mod respond;
 mod session;
 mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{AnswerReply, AnswerRequest, EngineError, SessionStatus};
+use mcp_flow_engine::EngineError;
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use mcp_flow_session::State;
 use mcp_flow_session::store::{Listed, PageRequest, Phase};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::delivery::{Delivery, NextUp};
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
 use crate::protocol_errors::{
@@ -28,7 +28,6 @@ use crate::protocol_errors::{
 use crate::tool::output;
 use crate::wire;
 use session::{RequestedSession, reply_with};
-use start::check_not_timed_out;
 
 /// Adds the methods to a server.
 pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
@@ -46,7 +45,7 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
         });
     }
     let server = method(server, interaction, "interaction.start", start::start);
-    let server = method(server, interaction, "interaction.respond", respond);
+    let server = respond::add_to(interaction, server);
     let server = method(server, interaction, "interaction.continue", continue_session);
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
@@ -85,82 +84,6 @@ where
             Err(error) => Reply::Ready(Err(error)),
         }
     })
-}
-
-/// `interaction.respond`: answers the open question (INT-035 to INT-042).
-async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    // Read before the first await: the sender cannot know a question sent after its answer.
-    let seen = fields.peek_session().and_then(|id| interaction.seen_turn(&context, id));
-    let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
-    let Some(response) = fields.object("response")? else {
-        return Err(fields.fault("response", "is required"));
-    };
-    let answer = read_answer(response)?.seen(seen);
-    let delivery = interaction.delivery(&context);
-    let (backend, owner) = (&interaction.inner.backend, owner(&context));
-    let timeout = call_timeout(&context);
-    let replied = backend.respond(&requested.session, &owner, answer, timeout).await;
-    let (replied, session) = replied.map_err(|error| requested.error(&error))?;
-    let id = replied.view().id;
-    interaction.cancel_warning(id);
-    let validation = validation_result(&replied, &requested.name());
-    if delivery == Delivery::Push {
-        let (result, view) = (validation?, replied.view());
-        // The reply tells of the end; a question is sent separately.
-        if let SessionStatus::Ended(_) = view.status {
-            interaction.record_delivered(view, context.client().send_position());
-        }
-        interaction.deliver(&context, view, NextUp::of(view, false));
-        return reply(&context, result);
-    }
-    let mut waited = None;
-    if let SessionStatus::Working(_) = replied.view().status {
-        let timeout = interaction.inner.timeouts.start;
-        waited = backend.wait(&session, &owner, timeout).await.ok();
-    }
-    let view = waited.as_ref().unwrap_or(replied.view());
-    check_not_timed_out(view)?;
-    interaction.record_delivered(view, context.client().send_position());
-    let is_accepted = matches!(replied, AnswerReply::Accepted(_) | AnswerReply::Repeated(_));
-    let Some(token) = session.token() else {
-        if is_accepted {
-            return context.reply(&wire::Accepted::new(view, context.revision()));
-        }
-        let mut result = validation?;
-        result["next"] = wire::next(view);
-        return reply(&context, result);
-    };
-    let mut result = validation.map_err(|error| error.with("sessionToken", token))?;
-    result["sessionId"] = id.to_string().into();
-    result["next"] = wire::next(view);
-    reply_with(&context, result, &session)
-}
-
-/// The result of an answer, without what is next.
-fn validation_result(replied: &AnswerReply, session: &str) -> Result<Value, RpcError> {
-    match replied {
-        AnswerReply::Accepted(_) | AnswerReply::Repeated(_) => {
-            Ok(json!({"accepted": true, "validation": {"valid": true}}))
-        }
-        AnswerReply::Rejected { violation, .. } => {
-            Ok(json!({"accepted": false, "validation": wire::rejection(violation)}))
-        }
-        AnswerReply::Ended(_) => Err(session_error(VALIDATION_FAILED, session)
-            .with("reason", "attempts")
-            .with("sessionState", State::Error.name())
-            .details("Too many invalid answers: the session has ended.")),
-    }
-}
-
-fn read_answer(members: Map<String, Value>) -> Result<AnswerRequest, RpcError> {
-    let mut fields = Fields::inside(members, "response.");
-    let value = fields.any("value").ok_or_else(|| fields.fault("value", "is required"))?;
-    let mut answer = AnswerRequest::from(value);
-    answer.answer.timestamp = fields.timestamp("timestamp")?;
-    answer.answer.metadata = fields.object("metadata")?.unwrap_or_default();
-    let turn = fields.whole("turnId")?;
-    answer.turn = turn.map(|turn| u32::try_from(turn).unwrap_or(u32::MAX));
-    Ok(answer)
 }
 
 /// `interaction.continue` from the client: returns what is next (C-09).

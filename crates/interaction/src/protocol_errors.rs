@@ -24,6 +24,8 @@ pub const ALREADY_CANCELLED: RpcErrorKind =
     fault("ALREADY_CANCELLED", 6, "Session already cancelled");
 /// Interaction is disabled, or the tool is no flow.
 pub const NOT_INTERACTIVE: RpcErrorKind = fault("NOT_INTERACTIVE", 7, "Not interactive");
+/// The code of the flow does not fit the journal of the session, which is set aside.
+pub const FLOW_CHANGED: RpcErrorKind = fault("FLOW_CHANGED", 8, "Session is stuck");
 
 const fn fault(name: &'static str, number: i32, message: &'static str) -> RpcErrorKind {
     RpcErrorKind {
@@ -64,6 +66,16 @@ pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
             }
         }
         EngineError::AlreadyCancelled => session_error(ALREADY_CANCELLED, session),
+        EngineError::Stuck(divergence) => {
+            let error = session_error(FLOW_CHANGED, session);
+            crate::wire::divergence(divergence)
+                .into_iter()
+                .fold(error, |error, (name, value)| error.with(&name, value))
+                .details(
+                    "The flow has changed since. Nothing is lost: the session goes on when code that \
+                     fits runs, or can be cancelled.",
+                )
+        }
         EngineError::UnknownFlow(name) => session_error(NOT_INTERACTIVE, session)
             .with("reason", "tool")
             .with("toolName", name.as_str())

@@ -5,7 +5,7 @@ use mcp_flow_proto::Revision;
 use mcp_flow_session::event::{Ending, SessionEnded};
 use mcp_flow_session::prompt::{FlowProgress, Prompt};
 use mcp_flow_session::session::AnsweredTurn;
-use mcp_flow_session::{InvalidAnswer, Session, SessionId, State};
+use mcp_flow_session::{Divergence, InvalidAnswer, Session, SessionId, State};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -264,6 +264,9 @@ fn metadata(session: &Session) -> Map<String, Value> {
             if let Some(wakes) = session.wakes() {
                 put("wakesAt", wakes.as_millis().into());
             }
+            if let Some(stuck) = &session.stuck {
+                put("stuck", Value::Object(divergence(stuck)));
+            }
         }
     }
     if !session.started.context.is_empty() {
@@ -308,5 +311,22 @@ pub fn listed(listed: &mcp_flow_session::store::Listed) -> Value {
     if let Some(wakes) = summary.wakes {
         value["wakesAt"] = wakes.as_millis().into();
     }
+    if let Some(stuck) = &summary.stuck {
+        value["stuck"] = Value::Object(divergence(stuck));
+    }
     value
+}
+
+/// Encodes both sides of a difference between a journal and its flow.
+pub(crate) fn divergence(divergence: &Divergence) -> Map<String, Value> {
+    let side = |key: &str, what: &str| match key {
+        "" => what.to_owned(),
+        key => format!("`{key}`, {what}"),
+    };
+    let mut sides = Map::new();
+    sides.insert("turn".to_owned(), divergence.turn.into());
+    let recorded = side(&divergence.recorded_key, &divergence.recorded);
+    sides.insert("recorded".to_owned(), recorded.into());
+    sides.insert("asked".to_owned(), side(&divergence.asked_key, &divergence.asked).into());
+    sides
 }

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_flow_engine::SessionLimits;
-use mcp_flow_interaction::{InteractionBuilder, protocol_errors};
+use mcp_flow_engine::{Flow, SessionLimits};
+use mcp_flow_interaction::{InteractionBuilder, OfferedFlow, protocol_errors};
 use mcp_flow_proto::Revision;
+use mcp_flow_session::question::text;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_testkit_fixture::memory;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::sessions::{ManualClock, guard, keys};
 
@@ -45,6 +47,7 @@ fn every_error_is_documented() {
         protocol_errors::TIMEOUT,
         protocol_errors::ALREADY_CANCELLED,
         protocol_errors::NOT_INTERACTIVE,
+        protocol_errors::FLOW_CHANGED,
     ] {
         assert!(text.contains(&format!("### {} {}\n", fault.code, fault.name)), "{}", fault.name);
         assert!(
@@ -59,6 +62,8 @@ fn every_error_is_documented() {
 struct Example {
     peer: Peer,
     clock: Arc<ManualClock>,
+    /// Set once the flow `booking` has other code.
+    changed: Arc<AtomicBool>,
     names: HashMap<String, String>,
 }
 
@@ -66,8 +71,10 @@ impl Example {
     async fn open(mode: &str) -> Self {
         let clock = Arc::new(ManualClock::at(1_704_067_200_000));
         let hand = clock.clone();
+        let changed = Arc::<AtomicBool>::default();
+        let is_changed = Arc::clone(&changed);
         let fixture = Fixture::interactive_with(|flows| {
-            server_of(mode, flows).engine(move |engine| engine.clock(hand))
+            server_of(mode, flows, is_changed).engine(move |engine| engine.clock(hand))
         });
         let mut peer = memory::connect(&fixture.server);
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
@@ -80,7 +87,7 @@ impl Example {
                 peer.initialize(Revision::V2025_11_25).await;
             }
         }
-        Self { peer, clock, names: HashMap::new() }
+        Self { peer, clock, changed, names: HashMap::new() }
     }
 
     async fn follow(&mut self, line: &str, number: usize) {
@@ -92,6 +99,8 @@ impl Example {
             let came = self.peer.next().await;
             let is_same = self.matches(&expected, &came);
             assert!(is_same, "example {number}, expected\n{expected}\nbut there came\n{came}");
+        } else if line == "# the flow changes" {
+            self.changed.store(true, Ordering::SeqCst);
         } else if let Some(wait) = line.strip_prefix("# ") {
             let millis = wait.strip_suffix(" ms later").unwrap().parse().unwrap();
             self.clock.forward(millis);
@@ -127,9 +136,21 @@ impl Example {
     }
 }
 
-fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
+fn server_of(
+    mode: &str,
+    flows: InteractionBuilder,
+    is_changed: Arc<AtomicBool>,
+) -> InteractionBuilder {
     let timeout = Duration::from_secs(30);
     match mode {
+        "changed" => {
+            let limits = SessionLimits { linger: Duration::ZERO, ..SessionLimits::default() };
+            let book = move |flow: Flow, _: Map<String, Value>| {
+                let key = if is_changed.load(Ordering::SeqCst) { "destination" } else { "city" };
+                async move { flow.ask(key, text("Where to?")).await }
+            };
+            flows.limits(limits).flows(vec![OfferedFlow::new("booking", book)])
+        }
         "stateless" => flows.client_held(keys(), Some(guard())),
         "slow" => flows
             .limits(SessionLimits {

@@ -75,6 +75,7 @@ async fn clients_see_when_a_session_wakes() {
     let wakes = json!(1_000_000 + HOUR);
     let state = peer.call("interaction.getState", json!({"sessionId": id})).await;
     assert_eq!(state["result"]["metadata"]["wakesAt"], wakes, "{state}");
+    assert_eq!(state["result"]["state"], "processing", "{state}");
     assert!(state["result"]["metadata"].get("expiresAt").is_none(), "{state}");
     let next = peer.call("interaction.continue", json!({"sessionId": id})).await;
     let next = &next["result"]["next"];

@@ -48,6 +48,7 @@
 //! | `files` | files of a directory as resources: `files` |
 //! | `admin` | admin extension: sessions, traffic and metrics over MCP: `admin` |
 //! | `console` | web console and browser client: `console` |
+//! | `testing` | tests of flows with a clock that skips and crashes at every append: `testing` |
 //! | `observability` | audit log, metrics, a log line per call: `observability` |
 //! | `json-schema` | full JSON Schema validation of arguments |
 
@@ -107,6 +108,8 @@ pub use mcp_flow_store_postgres as store_postgres;
 pub use mcp_flow_store_redb as store_redb;
 #[cfg(feature = "store-sqlite")]
 pub use mcp_flow_store_sqlite as store_sqlite;
+#[cfg(feature = "testing")]
+pub use mcp_flow_testing as testing;
 #[cfg(feature = "tls")]
 pub use mcp_flow_tls as tls;
 #[cfg(feature = "webtransport")]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::prompt::{FlowProgress, Prompt};
+use crate::replay::Divergence;
 use crate::store::Epoch;
 use crate::{InvalidAnswer, Owner, Timestamp};
 
@@ -84,6 +85,9 @@ pub enum JournalEvent {
     StepDone {
         /// Key of the step.
         key: String,
+        /// Number of the step among those of its key, counted from 1. Drawn values have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
         /// Time of the event.
@@ -121,6 +125,18 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// The session was set aside: its flow asks for something else than the journal has.
+    Stuck {
+        /// The difference.
+        divergence: Divergence,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The session goes on: its flow fits the journal again.
+    Unstuck {
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// The session has ended. This event is all that is retained of it (C-11).
     Ended(SessionEnded),
 }
@@ -142,7 +158,9 @@ impl JournalEvent {
             | Self::DataSet { at, .. }
             | Self::TimerSet { at, .. }
             | Self::TimerFired { at, .. }
-            | Self::TimerDropped { at, .. } => *at,
+            | Self::TimerDropped { at, .. }
+            | Self::Stuck { at, .. }
+            | Self::Unstuck { at } => *at,
         }
     }
 
@@ -150,6 +168,7 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
+            Self::Stuck { .. } | Self::Unstuck { .. } => 3,
             Self::TimerSet { .. }
             | Self::TimerFired { .. }
             | Self::TimerDropped { .. }
@@ -160,7 +179,7 @@ impl JournalEvent {
     }
 
     /// Newest format that this program reads.
-    pub const FORMAT: u8 = 2;
+    pub const FORMAT: u8 = 3;
 }
 
 /// Creation of a session.
@@ -179,6 +198,9 @@ pub struct SessionStarted {
     /// Inactivity timeout in milliseconds, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactivity: Option<u64>,
+    /// Set if neither the client nor the flow chose the inactivity timeout.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inactivity_is_default: bool,
     /// Latest time at which it ends, if its duration is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Timestamp>,
@@ -352,7 +374,7 @@ pub enum FaultName {
     Failed,
     /// The flow panicked.
     Panicked,
-    /// The flow asked another question than its journal has.
+    /// The flow asked another question than its journal has. Older programs ended such sessions.
     Diverged,
     /// The flow asked an invalid prompt.
     BadPrompt,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::{JournalEvent, StepOutcome};
@@ -11,14 +12,14 @@ use crate::prompt::Prompt;
 
 /// Recorded results of a flow, returned as the flow asks for them again.
 ///
-/// Questions and answers are replayed strictly in the order of the journal, and so are timers: a
-/// branch of the flow gets its answer only after all questions that were asked before were asked
-/// again. So branches that race for an answer have the same winner. Steps and data are replayed by
-/// key, in order within a key, because concurrent steps may have finished in any order.
+/// Questions, timers and steps are replayed strictly in the order of the journal: a branch of the
+/// flow gets an answer or the outcome of a step only after everything before it was replayed. So
+/// concurrent branches continue in the same order, and races have the same winner. Drawn values and
+/// data are replayed by key, in order within a key: a flow does not wait for them.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// Entries that the flow has yet to replay. A running flow adds its answers here, too.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Recorded>,
     /// Number of entries that were in the journal when it was loaded.
     loaded: usize,
     /// Outstanding questions by number, with the answers given ahead. The first is the open one.
@@ -27,19 +28,63 @@ pub struct Replay {
     asked: u32,
     /// Number of timers so far.
     timers: u32,
-    steps: HashMap<String, VecDeque<StepOutcome>>,
+    /// Number of events so far.
+    events: usize,
+    /// Set while steps may be replayed before the answers and timers that the flow has yet to take.
+    passes_deliveries: bool,
+    drawn: HashMap<String, VecDeque<StepOutcome>>,
     notes: HashMap<String, usize>,
+}
+
+/// An entry and the index of its event in the journal.
+#[derive(Debug)]
+struct Recorded {
+    index: usize,
+    entry: Entry,
 }
 
 #[derive(Debug)]
 enum Entry {
-    Asked { number: u32, key: String, prompt: Arc<Prompt> },
-    Given { number: u32, key: String, value: Value },
-    Answered { number: u32, value: Value },
-    Withdrawn { number: u32 },
-    TimerSet { number: u32, key: String },
-    TimerFired { number: u32 },
-    TimerDropped { number: u32 },
+    Asked {
+        number: u32,
+        key: String,
+        prompt: Arc<Prompt>,
+    },
+    Given {
+        number: u32,
+        key: String,
+        value: Value,
+    },
+    Answered {
+        number: u32,
+        value: Value,
+    },
+    Withdrawn {
+        number: u32,
+    },
+    TimerSet {
+        number: u32,
+        key: String,
+    },
+    TimerFired {
+        number: u32,
+    },
+    TimerDropped {
+        number: u32,
+    },
+    /// Journals of older programs have no numbers of steps.
+    StepDone {
+        key: String,
+        number: Option<u32>,
+        outcome: StepOutcome,
+    },
+}
+
+impl Entry {
+    /// Returns whether the flow takes it as soon as it is polled there, since it has asked for it.
+    fn is_delivery(&self) -> bool {
+        matches!(self, Self::Answered { .. } | Self::TimerFired { .. })
+    }
 }
 
 /// The journal's record of a question.
@@ -54,7 +99,7 @@ pub enum RecordedQuestion {
     /// Something else came first. Its turn may come if branches of the flow run concurrently.
     NotYet,
     /// The journal has another question under this key.
-    Differs(Divergence),
+    Differs,
 }
 
 /// The journal's record of a timer.
@@ -68,22 +113,35 @@ pub enum RecordedTimer {
     NotYet,
 }
 
-/// The flow asks another question than its journal has; its code must have changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The journal's record of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecordedStep {
+    /// It has finished, with this outcome.
+    Done(StepOutcome),
+    /// The journal ends before it: run it, or record it if it was run.
+    New,
+    /// Something else came first. Its turn may come if branches of the flow run concurrently.
+    NotYet,
+}
+
+/// The flow asks for something else than its journal has; its code must have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
 #[error(
-    "turn {turn} asked `{recorded_key}` ({recorded}) before and `{asked_key}` ({asked}) now; \
+    "turn {turn} had `{recorded_key}` ({recorded}) before and has `{asked_key}` ({asked}) now; \
      the flow must have changed since"
 )]
 pub struct Divergence {
-    /// Number of the question, counted from 0.
+    /// Index of the event in the journal; of the next one, if the journal has nothing there.
+    pub index: usize,
+    /// Number of the turn, counted from 0.
     pub turn: u32,
     /// Key in the journal.
     pub recorded_key: String,
-    /// Question in the journal.
+    /// Question, timer or step in the journal.
     pub recorded: String,
-    /// Key the flow asks now; empty if it ended instead.
+    /// Key that the flow asks for now; empty if it ended instead.
     pub asked_key: String,
-    /// Question the flow asks now.
+    /// Question, timer or step that the flow asks for now.
     pub asked: String,
 }
 
@@ -93,18 +151,24 @@ impl Replay {
         let mut replay = Self::default();
         for event in events {
             match event {
-                JournalEvent::StepDone { key, outcome, .. } => {
-                    replay.steps.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
+                JournalEvent::StepDone { key, outcome, .. } if is_drawn(key) => {
+                    replay.drawn.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
                 JournalEvent::DataSet { key, .. } => {
                     *replay.notes.entry_ref(key.as_str()).or_default() += 1;
                 }
+                JournalEvent::StepDone { key, number, outcome, .. } => {
+                    let (key, outcome) = (key.clone(), outcome.clone());
+                    replay.push(Entry::StepDone { key, number: *number, outcome });
+                }
                 event => {
-                    let entry = replay.track(event);
-                    replay.entries.extend(entry);
+                    if let Some(entry) = replay.track(event) {
+                        replay.push(entry);
+                    }
                     replay.deliver();
                 }
             }
+            replay.events += 1;
         }
         replay.loaded = replay.entries.len();
         replay
@@ -112,17 +176,16 @@ impl Replay {
 
     /// Adds an event that has just happened. Only its answers are left to replay.
     pub fn record(&mut self, event: &JournalEvent) {
-        if let Some(answered @ (Entry::Answered { .. } | Entry::TimerFired { .. })) =
-            self.track(event)
-        {
-            self.entries.push_back(answered);
+        if let Some(delivery) = self.track(event).filter(Entry::is_delivery) {
+            self.push(delivery);
         }
         self.deliver();
+        self.events += 1;
     }
 
     /// Returns the record of the question the flow asks now. Each record is returned once.
     pub fn question(&mut self, key: &str, prompt: &Prompt) -> RecordedQuestion {
-        match self.entries.front() {
+        match self.next() {
             None => RecordedQuestion::New,
             Some(Entry::Asked { key: recorded, .. } | Entry::Given { key: recorded, .. })
                 if recorded != key =>
@@ -131,7 +194,7 @@ impl Replay {
             }
             // The wording and the rules of a question may change; its key and its type identify it.
             Some(Entry::Asked { prompt: recorded, .. }) if recorded.kind != prompt.kind => {
-                RecordedQuestion::Differs(self.divergence(Some(&question_of(key, prompt))))
+                RecordedQuestion::Differs
             }
             Some(Entry::Asked { .. } | Entry::Given { .. }) => match self.remove(0) {
                 Some(Entry::Given { value, .. }) => RecordedQuestion::Given(value),
@@ -144,7 +207,7 @@ impl Replay {
 
     /// Returns the answer to a question, when it is the answer's turn. Each is returned once.
     pub fn answer(&mut self, question: u32) -> Option<Value> {
-        match self.entries.front() {
+        match self.next() {
             Some(Entry::Answered { number, .. }) if *number == question => match self.remove(0) {
                 Some(Entry::Answered { value, .. }) => Some(value),
                 _ => None,
@@ -158,14 +221,15 @@ impl Replay {
     pub fn withdraw(&mut self, question: u32) -> bool {
         let mut is_recorded = false;
         let mut index = 0;
-        while let Some(entry) = self.entries.get(index) {
+        // The withdrawal is the last entry of a question.
+        while !is_recorded && let Some(Recorded { entry, .. }) = self.entries.get(index) {
             match entry {
                 Entry::Asked { number, .. }
                 | Entry::Answered { number, .. }
                 | Entry::Withdrawn { number }
                     if *number == question =>
                 {
-                    is_recorded |= matches!(entry, Entry::Withdrawn { .. });
+                    is_recorded = matches!(entry, Entry::Withdrawn { .. });
                     self.remove(index);
                 }
                 _ => index += 1,
@@ -178,17 +242,18 @@ impl Replay {
     /// first run it waited for a step, whose recorded result now comes before it. Returns whether
     /// there was one.
     pub fn skip_withdrawn(&mut self) -> bool {
-        match self.entries.front() {
+        let mut entries = self.entries.iter().map(|recorded| &recorded.entry);
+        match entries.next() {
             Some(Entry::Asked { number: next, .. }) => {
                 let next = *next;
                 let is_end =
                     |entry: &Entry| matches!(entry, Entry::Withdrawn { number } if *number == next);
-                self.entries.iter().any(is_end) && self.withdraw(next)
+                entries.any(is_end) && self.withdraw(next)
             }
             Some(Entry::TimerSet { number: next, .. }) => {
                 let next = *next;
                 let is_end = |entry: &Entry| matches!(entry, Entry::TimerDropped { number } if *number == next);
-                self.entries.iter().any(is_end) && self.drop_timer(next)
+                entries.any(is_end) && self.drop_timer(next)
             }
             _ => false,
         }
@@ -196,7 +261,7 @@ impl Replay {
 
     /// Returns the record of the timer the flow sets now. Each record is returned once.
     pub fn timer(&mut self, key: &str) -> RecordedTimer {
-        match self.entries.front() {
+        match self.next() {
             None => RecordedTimer::New,
             Some(Entry::TimerSet { key: recorded, number }) if recorded == key => {
                 let number = *number;
@@ -210,7 +275,7 @@ impl Replay {
     /// Takes the next recorded timer for the one of this key, if one comes next: its duration was
     /// changed. Only when no branch of the flow takes it under its own key.
     pub fn rename_timer(&mut self, key: &str) -> bool {
-        match self.entries.front_mut() {
+        match self.entries.front_mut().map(|recorded| &mut recorded.entry) {
             Some(Entry::TimerSet { key: recorded, .. }) => {
                 key.clone_into(recorded);
                 true
@@ -221,10 +286,7 @@ impl Replay {
 
     /// Returns whether a timer has fired, when it is its turn. Each is returned once.
     pub fn fired(&mut self, timer: u32) -> bool {
-        let is_next = matches!(
-            self.entries.front(),
-            Some(Entry::TimerFired { number }) if *number == timer
-        );
+        let is_next = matches!(self.next(), Some(Entry::TimerFired { number }) if *number == timer);
         if is_next {
             self.remove(0);
         }
@@ -236,14 +298,14 @@ impl Replay {
     pub fn drop_timer(&mut self, timer: u32) -> bool {
         let mut is_recorded = false;
         let mut index = 0;
-        while let Some(entry) = self.entries.get(index) {
+        while !is_recorded && let Some(Recorded { entry, .. }) = self.entries.get(index) {
             match entry {
                 Entry::TimerSet { number, .. }
                 | Entry::TimerFired { number }
                 | Entry::TimerDropped { number }
                     if *number == timer =>
                 {
-                    is_recorded |= matches!(entry, Entry::TimerDropped { .. });
+                    is_recorded = matches!(entry, Entry::TimerDropped { .. });
                     self.remove(index);
                 }
                 _ => index += 1,
@@ -252,9 +314,39 @@ impl Replay {
         is_recorded
     }
 
-    /// Returns the outcome of the next step of this key.
-    pub fn step(&mut self, key: &str) -> Option<StepOutcome> {
-        self.steps.get_mut(key)?.pop_front()
+    /// Returns the record of a step: of this number among those of its key, counted from 1. Each is
+    /// returned once.
+    pub fn step(&mut self, key: &str, number: u32) -> RecordedStep {
+        let is_passed = |recorded: &&Recorded| recorded.entry.is_delivery();
+        let passed = match self.passes_deliveries {
+            true => self.entries.iter().take_while(is_passed).count(),
+            false => 0,
+        };
+        match self.entries.get(passed).map(|recorded| &recorded.entry) {
+            None => RecordedStep::New,
+            Some(Entry::StepDone { key: recorded, number: counted, .. })
+                if recorded == key && counted.is_none_or(|counted| counted == number) =>
+            {
+                match self.remove(passed) {
+                    Some(Entry::StepDone { outcome, .. }) => RecordedStep::Done(outcome),
+                    _ => RecordedStep::New,
+                }
+            }
+            Some(_) => RecordedStep::NotYet,
+        }
+    }
+
+    /// Permits the next step to be replayed before the answers and timers that come next, if some
+    /// do: the flow does not take them now. Returns whether that is new.
+    pub fn pass_deliveries(&mut self) -> bool {
+        let is_new = !self.passes_deliveries && self.has_answer();
+        self.passes_deliveries |= is_new;
+        is_new
+    }
+
+    /// Returns the next recorded value that was drawn under this key.
+    pub fn drawn(&mut self, key: &str) -> Option<StepOutcome> {
+        self.drawn.get_mut(key)?.pop_front()
     }
 
     /// Returns whether data of this key was set before; each time counts once.
@@ -268,7 +360,7 @@ impl Replay {
         }
     }
 
-    /// Returns whether all recorded questions and answers were replayed.
+    /// Returns whether everything recorded was replayed, apart from drawn values and data.
     pub fn is_over(&self) -> bool {
         self.entries.is_empty()
     }
@@ -276,7 +368,7 @@ impl Replay {
     /// Returns whether an answer or the firing of a timer comes next. Its question was asked again,
     /// so the flow takes it as soon as it is polled there.
     pub fn has_answer(&self) -> bool {
-        matches!(self.entries.front(), Some(Entry::Answered { .. } | Entry::TimerFired { .. }))
+        self.next().is_some_and(Entry::is_delivery)
     }
 
     /// Returns whether the flow has yet to get to where the journal ended when it was loaded.
@@ -286,20 +378,40 @@ impl Replay {
 
     /// Describes how the next record differs from what the flow asks for, or from its end.
     pub fn divergence(&self, now: Option<&(String, String)>) -> Divergence {
-        let recorded = self.entries.iter().find_map(|entry| match entry {
-            Entry::Asked { number, key, prompt } => Some((*number, key.clone(), describe(prompt))),
-            Entry::Given { number, key, .. } => Some((*number, key.clone(), String::new())),
-            Entry::TimerSet { key, .. } => Some((self.asked, key.clone(), "a timer".to_owned())),
+        let mut next = self.entries.iter().filter_map(|Recorded { index, entry }| match entry {
+            Entry::Asked { key, prompt, .. } => Some((*index, key, describe(prompt))),
+            Entry::Given { key, .. } => Some((*index, key, "a given answer".to_owned())),
+            Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
+            Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
             Entry::Answered { .. }
+    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
+    pub fn next_index(&self) -> Option<usize> {
+        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
+    }
+
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
             | Entry::TimerDropped { .. } => None,
         });
-        let (turn, recorded_key, recorded) =
-            recorded.unwrap_or((self.asked, String::new(), String::new()));
-        let (asked_key, asked) =
-            now.cloned().unwrap_or_else(|| (String::new(), "the end".to_owned()));
-        Divergence { turn, recorded_key, recorded, asked_key, asked }
+        let (index, recorded_key, recorded) = match next.next() {
+            Some((index, key, described)) => (index, key.clone(), described),
+            None => (self.events, String::new(), END.to_owned()),
+        };
+        let asked = self.entries.iter().find_map(|recorded| match &recorded.entry {
+            Entry::Asked { number, .. } | Entry::Given { number, .. } => Some(*number),
+            _ => None,
+        });
+        let turn = asked.unwrap_or(self.asked);
+        let (asked_key, asked) = now.cloned().unwrap_or_else(|| (String::new(), END.to_owned()));
+        Divergence { index, turn, recorded_key, recorded, asked_key, asked }
+    }
+
+    fn next(&self) -> Option<&Entry> {
+        self.entries.front().map(|recorded| &recorded.entry)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.entries.push_back(Recorded { index: self.events, entry });
     }
 
     /// Follows the outstanding questions, and returns the entry to replay for an event.
@@ -343,6 +455,8 @@ impl Replay {
             | JournalEvent::StepBegun { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Stuck { .. }
+            | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => None,
         }
     }
@@ -352,7 +466,7 @@ impl Replay {
         while let Some((number, Some(value))) = self.outstanding.front_mut() {
             let (number, value) = (*number, value.take());
             self.outstanding.pop_front();
-            self.entries.push_back(Entry::Answered { number, value });
+            self.push(Entry::Answered { number, value });
         }
     }
 
@@ -366,7 +480,8 @@ impl Replay {
         if index < self.loaded {
             self.loaded -= 1;
         }
-        self.entries.remove(index)
+        self.passes_deliveries = false;
+        self.entries.remove(index).map(|recorded| recorded.entry)
     }
 }
 
@@ -375,9 +490,27 @@ pub fn question_of(key: &str, prompt: &Prompt) -> (String, String) {
     (key.to_owned(), describe(prompt))
 }
 
+/// Key and description of a timer, for [`Replay::divergence`].
+pub fn timer_of(key: &str) -> (String, String) {
+    (key.to_owned(), TIMER.to_owned())
+}
+
+/// Key and description of a step, for [`Replay::divergence`].
+pub fn step_of(key: &str) -> (String, String) {
+    (key.to_owned(), STEP.to_owned())
+}
+
+/// Returns whether a key is that of a drawn value, perhaps in a nested flow, and not of a step.
+fn is_drawn(key: &str) -> bool {
+    key.starts_with('~') || key.contains(".~")
+}
+
 fn describe(prompt: &Prompt) -> String {
     let message: String = prompt.message.chars().take(MESSAGE_LIMIT).collect();
     format!("{:?} {message:?}", prompt.kind)
 }
 
 const MESSAGE_LIMIT: usize = 80;
+const TIMER: &str = "a timer";
+const STEP: &str = "a step";
+const END: &str = "the end";

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::event::{Ending, Limit, QuestionAnswered, QuestionAsked, SessionEnded, SessionStarted};
+use crate::replay::Divergence;
 use crate::store::Summary;
 use crate::{InvalidAnswer, Timestamp};
 
@@ -57,6 +58,9 @@ pub struct Session {
     /// Milliseconds for which the flow slept with no question open. They do not count towards the
     /// duration of the session.
     pub slept: u64,
+    /// Difference between the journal and the flow, if the session was set aside for it. It has no
+    /// deadline then: it waits for code that fits, or to be cancelled.
+    pub stuck: Option<Divergence>,
     /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
     /// Keys of the questions that parameters answered.
@@ -77,22 +81,28 @@ impl Session {
         if let Some(ended) = &self.ended {
             return Some(ended.until);
         }
-        if self.is_asleep() {
+        if self.stuck.is_some() || self.is_asleep() {
             return None;
         }
         let ends = self.started.ends.map(|ends| ends.after(Duration::from_millis(self.slept)));
         let inactive = match self.state {
             // A working flow is not inactive; the engine limits its operations.
             State::Active | State::Processing => None,
-            _ => self
-                .started
-                .inactivity
-                .map(|millis| self.touched.after(Duration::from_millis(millis))),
+            _ => self.inactive(),
         };
         match (inactive, ends) {
             (Some(inactive), Some(ends)) => Some(inactive.min(ends)),
             (inactive, ends) => inactive.or(ends),
         }
+    }
+
+    /// Returns the time at which its inactivity timeout is over. One that nobody chose does not end a
+    /// session whose flow waits for a timer beside the question, as a timeout of its own.
+    fn inactive(&self) -> Option<Timestamp> {
+        let inactivity = Duration::from_millis(self.started.inactivity?);
+        let inactive = self.touched.after(inactivity);
+        let wakes = self.wakes().filter(|_| self.started.inactivity_is_default);
+        Some(wakes.map_or(inactive, |wakes| inactive.max(wakes.after(inactivity))))
     }
 
     /// Returns the time limit that a live session has exceeded at `now`.
@@ -116,6 +126,7 @@ impl Session {
             deadline: self.deadline(),
             wakes: self.wakes(),
             is_asleep: self.is_asleep(),
+            stuck: self.stuck.clone(),
         }
     }
 

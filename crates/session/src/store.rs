@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::event::JournalEvent;
+use crate::replay::Divergence;
 use crate::session::State;
 use crate::{Owner, SessionId, Timestamp};
 
@@ -107,11 +108,18 @@ pub struct Summary {
     /// Set if its flow waits for nothing but timers, so that there is nothing to resume before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_asleep: bool,
+    /// Difference for which it was set aside, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Divergence>,
 }
 
 impl Summary {
     /// Returns the time at which something has to be done about the session.
     pub fn due(&self) -> Option<Timestamp> {
+        // Each program tries once whether its code fits.
+        if self.stuck.is_some() {
+            return Some(self.touched);
+        }
         match (self.deadline, self.wakes) {
             (Some(deadline), Some(wakes)) => Some(deadline.min(wakes)),
             (deadline, wakes) => deadline.or(wakes),

@@ -157,6 +157,7 @@ pub fn read_summary(
         deadline: last.deadline.map(Timestamp::from_millis),
         wakes: None,
         is_asleep: false,
+        stuck: None,
         ..created
     };
     Ok(Listed { id, summary })
@@ -219,7 +220,7 @@ fn format(append: &Append) -> u8 {
 
 /// Returns whether a summary has more than a header can hold.
 fn has_details(summary: &Summary) -> bool {
-    summary.wakes.is_some() || summary.is_asleep
+    summary.wakes.is_some() || summary.is_asleep || summary.stuck.is_some()
 }
 
 impl RowHeader {

@@ -100,6 +100,7 @@ pub fn started(owner: &str) -> JournalEvent {
         params: Map::new(),
         context: Map::new(),
         inactivity: None,
+        inactivity_is_default: false,
         ends: None,
         retention: None,
         trace: None,
@@ -144,6 +145,7 @@ pub fn summary(owner: &str, state: State, deadline: Option<u64>) -> Summary {
         deadline: deadline.map(Timestamp::from_millis),
         wakes: None,
         is_asleep: false,
+        stuck: None,
     }
 }
 

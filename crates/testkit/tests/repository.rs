@@ -95,6 +95,17 @@ const MAY_USE: [(&str, &[&str]); 44] = [
             "mcp-flow-server",
         ],
     ),
+    (
+        "mcp-flow-testing",
+        &[
+            "mcp-flow-client",
+            "mcp-flow-engine",
+            "mcp-flow-interaction",
+            "mcp-flow-server",
+            "mcp-flow-session",
+            "mcp-flow-stdio",
+        ],
+    ),
     ("mcp-flow-observability", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
     (
         "mcp-flow-otlp",
@@ -190,6 +201,7 @@ const MAY_USE: [(&str, &[&str]); 44] = [
             "mcp-flow-store-postgres",
             "mcp-flow-store-redb",
             "mcp-flow-store-sqlite",
+            "mcp-flow-testing",
             "mcp-flow-tls",
             "mcp-flow-observability",
             "mcp-flow-webtransport",

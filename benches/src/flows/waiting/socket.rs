@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::reply::excerpt;
 
 /// A WebSocket after its handshake.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     stream: TcpStream,
     /// Bytes to send before the next receive.
     outgoing: Vec<u8>,
@@ -45,7 +45,7 @@ impl Socket {
     }
 
     /// Queues a message, which is sent before the next receive.
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u16::try_from(text.len()).expect("what is sent here is small");
         // A final text frame, masked with zeros, which leaves the payload unchanged.
@@ -56,7 +56,7 @@ impl Socket {
     }
 
     /// Waits for the next message.
-    pub(super) fn receive(&mut self) -> anyhow::Result<Value> {
+    pub(crate) fn receive(&mut self) -> anyhow::Result<Value> {
         loop {
             if let Some((kind, start, end)) = frame(&self.received) {
                 let message = match kind {

@@ -273,7 +273,8 @@ fn list_text(sessions: &[Value], format: Format) -> String {
     }
     let row = |session: &Value| {
         let text = |name: &str| session[name].as_str().unwrap_or_default().to_owned();
-        vec![text("sessionId"), text("state"), text("toolName")]
+        let state = if session.get("stuck").is_some() { "stuck".to_owned() } else { text("state") };
+        vec![text("sessionId"), state, text("toolName")]
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
     table::write(&["session", "state", "flow"], &rows, format)
@@ -299,7 +300,11 @@ fn state_text(state: &Value) -> String {
         lines.push(format!("  {}  {data}", text(&state["summary"])));
     }
     let metadata = &state["metadata"];
-    if let Some(at) = time(&metadata["wakesAt"]) {
+    if let Some(stuck) = metadata.get("stuck") {
+        lines.push("  Stuck: the code of the flow has changed".to_owned());
+        lines.push(format!("    recorded  {}", text(&stuck["recorded"])));
+        lines.push(format!("    now       {}", text(&stuck["asked"])));
+    } else if let Some(at) = time(&metadata["wakesAt"]) {
         let asleep = if state["currentPrompt"].is_null() { "Asleep until" } else { "Timer at" };
         lines.push(format!("  {asleep} {at}"));
     }

@@ -1,6 +1,8 @@
-//! `--diagnostics`: tools that succeed, wait, fail and panic on request, to test clients.
+//! `--diagnostics`: tools that succeed, wait, fail and panic on request, and a flow that sleeps, to test
+//! clients.
 
 mod ledger;
+mod sleeper;
 
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use ledger::{append_tool, ledger};
+pub(crate) use sleeper::sleeper;
 
 /// Creates the tools `echo`, `sleep`, `fail` and `panic`.
 pub(crate) fn tools() -> Result<Vec<Tool>, BadTool> {

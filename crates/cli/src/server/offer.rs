@@ -116,7 +116,7 @@ pub(crate) struct OfferOptions {
     #[arg(long, conflicts_with = "stateless", help_heading = "Sessions")]
     no_interaction: bool,
 
-    /// Add the tools echo, sleep, fail and panic, to test clients
+    /// Add the tools echo, sleep, fail and panic and the flow sleeper, to test clients
     #[arg(long, help_heading = "Content")]
     diagnostics: bool,
 
@@ -309,6 +309,9 @@ impl OfferOptions {
             Some(Some(path)) => server.tools(diagnostics::append_tool(path.clone())),
             _ => server,
         };
+        if self.diagnostics {
+            flows = flows.flows(diagnostics::sleeper());
+        }
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }

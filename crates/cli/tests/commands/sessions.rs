@@ -50,6 +50,38 @@ async fn a_session_survives_its_server() {
     assert_eq!(code, 1, "what is over cannot be cancelled");
 }
 
+/// A session sleeps while no server runs, and wakes in the next one.
+#[tokio::test]
+async fn a_session_sleeps_through_the_end_of_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let options = ["stdio", "--diagnostics", "--store", &store];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let sleeper = json!({"toolName": "sleeper", "initialParams": {"ms": 1500}});
+    let started = peer.call("interaction.start", sleeper).await["result"].clone();
+    let id = started["sessionId"].as_str().unwrap().to_owned();
+    program.kill().await;
+    let (shown, _) = sessions(&["show", &id, "--store", &store]);
+    assert_eq!(shown["state"], "processing");
+    let wakes = shown["metadata"]["wakesAt"].as_u64().unwrap();
+
+    let (_program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let awake = within("the session to wake", async {
+        loop {
+            let next = peer.call("interaction.continue", json!({"sessionId": id})).await;
+            let complete = next["result"]["next"]["complete"].clone();
+            if complete.is_object() {
+                return complete;
+            }
+        }
+    });
+    let awake = awake.await["result"]["data"].clone();
+    assert_eq!(awake["due"], wakes);
+    assert!(awake["late"].is_u64(), "{awake}");
+}
+
 /// INT-133, C-43: with a replay guard, a used token is rejected for every operation after a crash
 /// as well; the newest one is accepted.
 #[tokio::test]

@@ -211,6 +211,7 @@ pub fn explain(error: &ServerError) -> Option<&'static str> {
         (-5, "TIMEOUT", "the server timed out; try again"),
         (-6, "ALREADY_CANCELLED", "the session is already cancelled"),
         (-7, "NOT_INTERACTIVE", "the tool is not interactive; call it with all its arguments"),
+        (-8, "FLOW_CHANGED", "the flow has changed; the session goes on when code that fits runs"),
     ];
     known.into_iter().find(|(number, name, _)| is(error, *number, name)).map(|(_, _, text)| text)
 }

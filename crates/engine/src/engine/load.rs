@@ -112,7 +112,7 @@ impl Engine {
         self.inner.slots.insert(slot).ok_or(EngineError::Busy)
     }
 
-    pub(super) fn execution_context(
+    pub(crate) fn execution_context(
         &self,
         definition: Option<&Arc<Definition>>,
         lease: Option<HeldLease>,
@@ -128,6 +128,8 @@ impl Engine {
             definition: definition.cloned(),
             lease,
             draining: self.inner.draining.clone(),
+            step_hook: self.inner.step_hook.clone(),
+            is_check: false,
         }
     }
 

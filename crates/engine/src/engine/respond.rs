@@ -72,7 +72,10 @@ impl Engine {
             }
         };
         check_not_timed_out(slot)?;
-        slot.prepare()?;
+        if slot.prepare()? && slot.session_state() != State::Idle {
+            // If the flow diverges from its journal, the question stays open.
+            self.advance(slot, turn).await?;
+        }
         Ok(match slot.execution.answer_question(queued, &response.answer)? {
             AnswerOutcome::Accepted => {
                 slot.answered.store(true, Ordering::Release);

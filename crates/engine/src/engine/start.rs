@@ -67,7 +67,7 @@ impl Engine {
     async fn begin_now(&self, slot: &Arc<Slot>, turn: &TurnGuard<'_>) -> Result<View, EngineError> {
         slot.prepare()?;
         slot.execution.command(Command::Begin)?;
-        slot.poll();
+        self.poll_slot(slot, turn).await?;
         // Nothing is durable yet, so invalid parameters can still fail the start as a whole.
         let invalid =
             slot.execution.lock().session.open.as_ref().and_then(|open| {
@@ -135,6 +135,7 @@ impl Engine {
             params: start.params,
             context: start.context,
             inactivity: inactivity.map(millis),
+            inactivity_is_default: asked.or(waits).is_none(),
             ends: duration.map(|duration| at.after(duration)),
             retention: start.retention.map(millis),
             trace: trace::of_start(),

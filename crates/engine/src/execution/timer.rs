@@ -2,10 +2,10 @@
 
 use std::task::{Context, Poll};
 
-use mcp_flow_session::replay::RecordedTimer;
+use mcp_flow_session::replay::{RecordedTimer, timer_of};
 use mcp_flow_session::{Command, Timestamp};
 
-use super::{Execution, OutOfTurn};
+use super::{Execution, Operation};
 
 impl Execution {
     /// Polls a timer of the flow. It gets its number when it is set; `until` returns the time at
@@ -30,8 +30,7 @@ impl Execution {
                     state.replayed();
                 }
                 RecordedTimer::NotYet => {
-                    let wanted = (key.to_owned(), "a timer".to_owned());
-                    state.out_of_turn = Some(OutOfTurn { wanted, is_timer: true });
+                    state.wait_for_turn(Operation::Timer, timer_of(key));
                 }
                 RecordedTimer::New => {
                     let now = now.max(state.session.touched);
@@ -66,8 +65,7 @@ impl Execution {
             return;
         }
         let Some(timer) = number else {
-            state.out_of_turn.take_if(|waiting| waiting.is_timer && waiting.wanted.0 == key);
-            return;
+            return state.leave_turn(Operation::Timer, key);
         };
         if !state.replay.drop_timer(timer) {
             let command = Command::DropTimer { timer };

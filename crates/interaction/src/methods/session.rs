@@ -1,5 +1,7 @@
 //! The session that a request names, and the errors about it.
 
+use std::borrow::Cow;
+
 use mcp_flow_engine::EngineError;
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::permissions::PermissionKind;
@@ -9,7 +11,7 @@ use serde_json::Value;
 
 use super::reply;
 use crate::backend::{SessionBackend, SessionRef};
-use crate::fields::Fields;
+use crate::fields::{Fields, fault as missing};
 use crate::interaction::{Interaction, owner};
 use crate::protocol_errors::{
     SESSION_NOT_FOUND, VALIDATION_FAILED, engine_error, outdated_token, session_error,
@@ -20,48 +22,46 @@ use crate::protocol_errors::{
 pub(super) struct RequestedSession<'a> {
     backend: &'a SessionBackend,
     pub(super) session: SessionRef,
-    /// Name of the session in errors.
+    /// Name of the session in errors, if a token names it.
     name: String,
     /// Set if the token is in `sessionToken`.
     has_token: bool,
 }
 
 impl<'a> RequestedSession<'a> {
-    /// Reads the session from params. A session of a flow that the caller may not use is reported
-    /// as not found.
+    /// Reads the session from params, and checks that the caller may use it.
     pub(super) async fn read(
         interaction: &'a Interaction,
         context: &Context,
         fields: &mut Fields,
     ) -> Result<Self, RpcError> {
-        let backend = &interaction.inner.backend;
-        let requested = if backend.is_client_held() {
-            let requested = Self::read_token(backend, fields)?;
-            requested.check_name()?;
-            requested
-        } else {
-            let (id, name) = fields.session()?;
-            Self { backend, session: SessionRef::Id(id), name, has_token: false }
-        };
+        let names = SessionNames::read(fields, interaction)?;
+        Self::find(interaction, context, names).await
+    }
+
+    /// Finds the session by its names. A session of a flow that the caller may not use is reported
+    /// as not found.
+    pub(super) async fn find(
+        interaction: &'a Interaction,
+        context: &Context,
+        SessionNames { session, name, has_token }: SessionNames,
+    ) -> Result<Self, RpcError> {
+        let requested = Self { backend: &interaction.inner.backend, session, name, has_token };
+        requested.check_name()?;
         if !context.may_all(PermissionKind::Flow) {
-            let session = backend.inspect(&requested.session, &owner(context)).await;
-            let session = session.map_err(|error| requested.error(&error))?;
-            if !context.may(PermissionKind::Flow, &session.summary().flow) {
-                return Err(session_error(SESSION_NOT_FOUND, &requested.name));
-            }
+            // Rare, so that its state does not enlarge that of every request.
+            Box::pin(requested.check_permission(context)).await?;
         }
         Ok(requested)
     }
 
-    fn read_token(backend: &'a SessionBackend, fields: &mut Fields) -> Result<Self, RpcError> {
-        let id = fields.optional_text("sessionId")?;
-        let token = fields.optional_text("sessionToken")?;
-        let (token, name, has_token) = match (token, id) {
-            (Some(token), id) => (token, id.unwrap_or_default(), true),
-            (None, Some(id)) => (id.clone(), id, false),
-            (None, None) => return Err(fields.fault("sessionId", "or sessionToken is required")),
-        };
-        Ok(Self { backend, session: SessionRef::Token(token), name, has_token })
+    async fn check_permission(&self, context: &Context) -> Result<(), RpcError> {
+        let session = self.backend.inspect(&self.session, &owner(context)).await;
+        let session = session.map_err(|error| self.error(&error))?;
+        match context.may(PermissionKind::Flow, &session.summary().flow) {
+            true => Ok(()),
+            false => Err(session_error(SESSION_NOT_FOUND, &self.name())),
+        }
     }
 
     /// Rejects a token of another session than `sessionId` names (C-43).
@@ -111,6 +111,58 @@ impl<'a> RequestedSession<'a> {
                 error.with("field", "sessionToken").details(bad.to_string())
             }
             other => engine_error(&self.name(), other),
+        }
+    }
+}
+
+/// The names of a session in params.
+pub(super) struct SessionNames {
+    session: SessionRef,
+    name: String,
+    has_token: bool,
+}
+
+impl SessionNames {
+    fn read(fields: &mut Fields, interaction: &Interaction) -> Result<Self, RpcError> {
+        let id = fields.optional_text("sessionId")?.map(Cow::Owned);
+        let token = match interaction.inner.backend.is_client_held() {
+            true => fields.optional_text("sessionToken")?.map(Cow::Owned),
+            false => None,
+        };
+        Self::of(interaction, id, token)
+    }
+
+    /// Selects the name that counts. A malformed id is reported as not found.
+    pub(super) fn of(
+        interaction: &Interaction,
+        id: Option<Cow<'_, str>>,
+        token: Option<Cow<'_, str>>,
+    ) -> Result<Self, RpcError> {
+        if interaction.inner.backend.is_client_held() {
+            let (token, name, has_token) = match (token, id) {
+                (Some(token), id) => (token, id.unwrap_or_default(), true),
+                (None, Some(id)) => (id.clone(), id, false),
+                (None, None) => {
+                    return Err(missing("sessionId", "or sessionToken is required"));
+                }
+            };
+            let session = SessionRef::Token(token.into_owned());
+            return Ok(Self { session, name: name.into_owned(), has_token });
+        }
+        let id = id.ok_or_else(|| missing("sessionId", "is required"))?;
+        match id.parse() {
+            Ok(id) => {
+                Ok(Self { session: SessionRef::Id(id), name: String::new(), has_token: false })
+            }
+            Err(_) => Err(session_error(SESSION_NOT_FOUND, &id)),
+        }
+    }
+
+    /// Returns the id, if a token does not name the session.
+    pub(super) fn id(&self) -> Option<SessionId> {
+        match self.session {
+            SessionRef::Id(id) => Some(id),
+            SessionRef::Token(_) => None,
         }
     }
 }

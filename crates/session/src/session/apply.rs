@@ -54,6 +54,7 @@ impl Session {
             timers: Vec::new(),
             timers_set: 0,
             slept: 0,
+            stuck: None,
             data: Map::new(),
             given: Vec::new(),
             prompts: 0,
@@ -71,6 +72,7 @@ impl Session {
             params: Map::new(),
             context: Map::new(),
             inactivity: None,
+            inactivity_is_default: false,
             ends: None,
             retention: None,
             trace: None,
@@ -143,9 +145,17 @@ impl Session {
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
-            JournalEvent::TimerSet { until, .. } => self.set_timer(until),
+            JournalEvent::TimerSet { until, .. } => {
+                // A flow that sleeps before its first question is at work for clients.
+                if self.state == State::Active {
+                    self.state = State::Processing;
+                }
+                self.set_timer(until);
+            }
             JournalEvent::TimerFired { timer, at } => self.fire_timer(timer, before, at),
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
+            JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
+            JournalEvent::Unstuck { .. } => self.stuck = None,
             JournalEvent::Ended(ended) => self.finish(ended),
         }
         Ok(())
@@ -155,6 +165,13 @@ impl Session {
     fn permits(&self, event: &JournalEvent) -> bool {
         let running = matches!(self.state, State::Active | State::Processing);
         let waiting = self.state == State::WaitingUser;
+        let is_settled = matches!(
+            event,
+            JournalEvent::Stuck { .. } | JournalEvent::Unstuck { .. } | JournalEvent::Ended(_)
+        );
+        if self.stuck.is_some() && !is_settled {
+            return false;
+        }
         match event {
             JournalEvent::Started(_) => false,
             JournalEvent::Began { .. } => self.state == State::Idle,
@@ -178,6 +195,8 @@ impl Session {
                 self.unanswered(*question).is_some()
             }
             JournalEvent::Withdrawn { question, .. } => self.can_withdraw(*question),
+            JournalEvent::Stuck { .. } => !self.state.is_final(),
+            JournalEvent::Unstuck { .. } => self.stuck.is_some(),
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }
@@ -199,6 +218,7 @@ impl Session {
         self.wrong.clear();
         self.queued.clear();
         self.timers.clear();
+        self.stuck = None;
         self.ended = Some(ended);
     }
 }

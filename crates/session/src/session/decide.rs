@@ -13,6 +13,7 @@ use crate::event::{
     SessionEnded, StepOutcome,
 };
 use crate::prompt::{FlowProgress, Prompt};
+use crate::replay::Divergence;
 use crate::store::Epoch;
 use crate::{InvalidAnswer, Timestamp};
 
@@ -72,10 +73,12 @@ pub enum Command {
         /// Node that begins it.
         epoch: Epoch,
     },
-    /// Record a finished step of the flow.
+    /// Record a finished step of the flow, or a drawn value.
     Record {
         /// Key of the step.
         key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
     },
@@ -86,6 +89,10 @@ pub enum Command {
         /// Value of the entry.
         value: Value,
     },
+    /// Set the session aside, for its flow does not fit its journal.
+    SetAside(Divergence),
+    /// Go on with a session that was set aside.
+    Unstick,
     /// End the session.
     End(Ending),
     /// Complete the session with the data gathered so far (C-08).
@@ -185,8 +192,12 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
-            Command::Record { key, outcome } => JournalEvent::StepDone { key, outcome, at },
+            Command::Record { key, number, outcome } => {
+                JournalEvent::StepDone { key, number, outcome, at }
+            }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
+            Command::SetAside(divergence) => return Ok(JournalEvent::Stuck { divergence, at }),
+            Command::Unstick => return Ok(JournalEvent::Unstuck { at }),
             Command::End(ending) => self.end(ending, at, bounds),
             Command::Finish => {
                 let data = Value::Object(self.data.clone());
@@ -336,6 +347,10 @@ impl Session {
                 (running || from == State::WaitingUser, State::Processing)
             }
             Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
+            Command::SetAside(divergence) => {
+                (!from.is_final() && self.stuck.as_ref() != Some(divergence), from)
+            }
+            Command::Unstick => (self.stuck.is_some(), from),
             Command::Finish => (running || from == State::WaitingUser, State::Completed),
             Command::End(ending) => {
                 let completes = matches!(ending, Ending::Completed { .. });

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::event::{JournalEvent, SessionStarted, StepOutcome};
 use crate::prompt::{FlowProgress, Prompt};
+use crate::replay::Divergence;
 use crate::{InvalidAnswer, Owner};
 
 /// Approximate bytes of a serialized event.
@@ -19,7 +20,12 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             | JournalEvent::Withdrawn { .. }
             | JournalEvent::TimerFired { .. }
             | JournalEvent::TimerDropped { .. }
+            | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => 0,
+            JournalEvent::Stuck { divergence, .. } => {
+                let Divergence { recorded_key, recorded, asked_key, asked, .. } = divergence;
+                recorded_key.len() + recorded.len() + asked_key.len() + asked.len()
+            }
             JournalEvent::TimerSet { key, .. } => key.len(),
             JournalEvent::Asked(asked) | JournalEvent::Queued(asked) => {
                 asked.key.len()

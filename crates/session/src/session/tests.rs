@@ -46,6 +46,7 @@ enum Move {
     Withdraw(u32),
     Step,
     Note,
+    SetTimer,
     Complete,
     Finish,
     Cancel,
@@ -65,9 +66,12 @@ impl Model {
         let allowed = match step {
             Move::Begin => self.state == "idle",
             Move::Complete => running,
-            Move::Ask(_) | Move::AskInvalid | Move::Step | Move::Note | Move::Finish => {
-                running || self.state == "waiting_user"
-            }
+            Move::Ask(_)
+            | Move::AskInvalid
+            | Move::Step
+            | Move::Note
+            | Move::SetTimer
+            | Move::Finish => running || self.state == "waiting_user",
             Move::AheadWell(number) | Move::AheadBadly(number) => {
                 let mut queued = self.outstanding.iter().skip(1);
                 queued.any(|queued| queued.number == *number && !queued.is_answered)
@@ -116,6 +120,8 @@ impl Model {
                 }
             }
             Move::Step | Move::Note => {}
+            Move::SetTimer if self.state == "active" => self.state = "processing",
+            Move::SetTimer => {}
             Move::Complete | Move::Finish => self.end("completed"),
             Move::Cancel => self.end("cancelled"),
             Move::Fail => self.end("error"),
@@ -248,6 +254,21 @@ fn deadlines() {
     assert_eq!(session.deadline(), Some(at(5_000).after(Duration::from_secs(300))));
 }
 
+/// A default inactivity timeout does not end a session before the timer of its flow fires; one that
+/// was chosen does.
+#[test]
+fn timers_outlast_a_default_inactivity_timeout() {
+    for (is_default, deadline) in [(true, 4_000), (false, 1_000)] {
+        let started = SessionStarted { inactivity_is_default: is_default, ..started() };
+        let mut session = Session::start(started);
+        for step in [Move::Begin, Move::Ask("a"), Move::SetTimer] {
+            let event = session.decide(command(&step), Timestamp::default(), &Bounds::default());
+            session.apply(event.unwrap()).unwrap();
+        }
+        assert_eq!(session.deadline(), Some(Timestamp::from_millis(deadline)));
+    }
+}
+
 /// INT-114, C-11: no answer is retained after the end of a session.
 #[test]
 fn a_tombstone_has_no_content() {
@@ -318,6 +339,7 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (0..PROMPTS).prop_map(Move::Withdraw),
         2 => Just(Move::Step),
         2 => Just(Move::Note),
+        1 => Just(Move::SetTimer),
         1 => Just(Move::Complete),
         1 => Just(Move::Finish),
         1 => Just(Move::Cancel),
@@ -345,7 +367,14 @@ fn command(step: &Move) -> Command {
             Command::AnswerAhead { question: *question, answer: json!(17).into() }
         }
         Move::Withdraw(question) => Command::Withdraw { question: *question, skipped: false },
-        Move::Step => Command::Record { key: "s".into(), outcome: StepOutcome::Ok(json!([1, 2])) },
+        Move::Step => Command::Record {
+            key: "s".into(),
+            number: Some(1),
+            outcome: StepOutcome::Ok(json!([1, 2])),
+        },
+        Move::SetTimer => {
+            Command::SetTimer { key: "t".into(), until: Timestamp::from_millis(3_000) }
+        }
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
         Move::Complete => {
             Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })
@@ -366,6 +395,7 @@ fn started() -> SessionStarted {
         params,
         context: Map::new(),
         inactivity: Some(1_000),
+        inactivity_is_default: true,
         ends: Some(Timestamp::from_millis(5_000)),
         retention: None,
         trace: None,

@@ -22,7 +22,7 @@ impl Session {
     /// step may be running beside them.
     pub fn is_asleep(&self) -> bool {
         let is_running = matches!(self.state, State::Active | State::Processing);
-        is_running && !self.timers.is_empty()
+        is_running && !self.timers.is_empty() && self.stuck.is_none()
     }
 
     /// Returns the next timer that is due.

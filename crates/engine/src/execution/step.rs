@@ -1,0 +1,104 @@
+//! Steps of a flow, drawn values and data: replayed, run and recorded.
+
+use std::task::{Context, Poll};
+
+use mcp_flow_session::Command;
+use mcp_flow_session::event::StepOutcome;
+use mcp_flow_session::replay::{RecordedStep, step_of};
+use serde_json::Value;
+
+use super::{Execution, Operation};
+use crate::membership::HeldLease;
+
+impl Execution {
+    /// Counts one more step of this key. Returns its number, counted from 1.
+    pub(crate) fn count_step(&self, key: &str) -> u32 {
+        let mut state = self.lock();
+        let number = state.occurrences.entry_ref(key).or_insert(0);
+        *number += 1;
+        *number
+    }
+
+    /// Polls for the turn of a step: returns its recorded outcome, or none if the journal ends
+    /// before it.
+    ///
+    /// A step that has run waits for its turn, too, before it is recorded: a branch of the flow that
+    /// gets an answer meanwhile may end a race, and must do so in each replay.
+    pub(crate) fn poll_step(
+        &self,
+        key: &str,
+        number: u32,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<StepOutcome>> {
+        let mut state = self.lock();
+        match state.replay.step(key, number) {
+            RecordedStep::Done(outcome) => {
+                state.replayed();
+                Poll::Ready(Some(outcome))
+            }
+            // While the engine drains, no step begins.
+            RecordedStep::New if self.is_check || self.draining.is_cancelled() => Poll::Pending,
+            RecordedStep::New => Poll::Ready(None),
+            RecordedStep::NotYet => {
+                state.wait_for_turn(Operation::Step, step_of(key));
+                state.register(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Forgets a step that the flow dropped before its turn.
+    pub(crate) fn drop_step(&self, key: &str) {
+        self.lock().leave_turn(Operation::Step, key);
+    }
+
+    /// Polls for everything so far to be durable.
+    pub(crate) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        let is_durable = state.pending.is_empty() && state.session.ended.is_none();
+        if is_durable && self.lease.as_ref().is_none_or(HeldLease::is_valid) {
+            return Poll::Ready(());
+        }
+        state.flush = true;
+        state.register(context);
+        Poll::Pending
+    }
+
+    /// Returns the next recorded value that was drawn under this key.
+    pub(crate) fn recorded_draw(&self, key: &str) -> Option<StepOutcome> {
+        self.lock().replay.drawn(key)
+    }
+
+    /// Records that this node is about to begin a step, if several nodes share the store.
+    pub(crate) fn begin_step(&self, key: &str, number: u32) {
+        if let Some(lease) = &self.lease {
+            let (key, epoch) = (key.to_owned(), lease.epoch);
+            let _ = self.command(Command::BeginStep { key, number, epoch });
+        }
+    }
+
+    /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
+    pub(crate) fn record_step(&self, key: &str, number: Option<u32>, outcome: StepOutcome) -> bool {
+        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome });
+        self.lock().session.ended.is_none()
+    }
+
+    /// Sets an entry of the session's data, unless the journal being replayed has it.
+    pub(crate) fn set_data(&self, key: &str, value: Value) {
+        if self.lock().replay.noted(key) {
+            return;
+        }
+        let _ = self.command(Command::Set { key: key.to_owned(), value });
+    }
+
+    pub(crate) fn step_begins(&self, key: &str) {
+        self.lock().running_steps.push(key.to_owned());
+    }
+
+    pub(crate) fn step_ends(&self, key: &str) {
+        let mut state = self.lock();
+        if let Some(index) = state.running_steps.iter().position(|step| step == key) {
+            state.running_steps.swap_remove(index);
+        }
+    }
+}
