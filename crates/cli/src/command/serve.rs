@@ -26,12 +26,14 @@ use tokio::signal::unix::Signal;
 
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin, socket_address};
+use crate::exit::{Exit, Failure};
 use crate::log;
 use crate::server::cluster::parse_node_url;
 use crate::server::offer::{Exposure, OfferOptions, OfferedServer};
 use crate::server::recording::{self, RecordingTap};
 use crate::server::reload::Reloader;
 use crate::server::transports::{ServerParts, Transports};
+use crate::server::user_logins::{ReturnTo, UserLogins};
 use crate::server::welcome::welcome;
 use crate::server::{access, build, gateway, reload, telemetry, tool_files, workflows};
 
@@ -222,7 +224,13 @@ impl Serve {
             offer.limits(file.limits.limits(drain, is_public), false)
         };
         let gateway_file = offer.gateway.clone();
-        let gateway = gateway::open(&offer, &file, self.config.is_some())?;
+        let logins = UserLogins::new(offer.store());
+        let gateway = gateway::open(&offer, &file, self.config.is_some(), &logins)?;
+        if logins.are_used() && is_public && verifier.is_none() {
+            let problem = "`auth = \"user\"` needs to know the users of this server: on a public \
+                           address, require authentication with --token-file or [identity]";
+            return Err(Failure::new(Exit::Usage, problem).into());
+        }
         let offered = offer.server(limits(&offer, &file), Exposure::Network, gateway.as_ref())?;
         let built =
             self.build(&file, offered, permissions.as_ref(), gateway.as_ref(), telemetry)?;
@@ -241,6 +249,7 @@ impl Serve {
             server: server.clone(),
             gateway: gateway.clone(),
             gateway_file,
+            logins: logins.clone(),
         };
         if let Some(verifier) = &verifier {
             verifier.wait_for_fresh_proofs().await;
@@ -257,6 +266,12 @@ impl Serve {
             keys: built.keys,
         };
         let mut transports = Transports::bind(&file, parts).await?;
+        let is_encrypted = file.serve.tls_certificate.is_some();
+        let address = transports.http.address();
+        if let Some(target) = ReturnTo::server(&file.serve, address, is_encrypted) {
+            logins.return_to(target);
+        }
+        transports.http = transports.http.visited_pages(logins);
         transports.endpoints["pid"] = std::process::id().into();
         // Interrupted sessions continue now, without waiting for a client.
         if let Some(sessions) = &sessions {
