@@ -203,11 +203,20 @@ fn noting_its_process(folder: &Path, mut upstream: Value) -> Value {
     upstream
 }
 
-/// Kills the upstream as the system would.
-fn kill_upstream(folder: &Path) {
+/// Kills the upstream as the system would. What is sent to one that goes on is lost until the gateway has
+/// noticed, so this waits until another process has answered.
+async fn kill_upstream(peer: &mut Peer, folder: &Path, tool: &str, params: fn(Value) -> Value) {
     let process = std::fs::read_to_string(folder.join("process")).unwrap();
     let killed = output(Command::new("kill").args(["-9", process.trim()]));
     assert!(killed.status.success(), "{killed:?}");
+    if tool != "up.register" {
+        return;
+    }
+    let sum = json!({"name": "up.calculator.add", "arguments": {"a": 2, "b": 3}});
+    let restarted = async {
+        while peer.call("tools/call", params(sum.clone())).await["result"]["content"].is_null() {}
+    };
+    within("the next process of the upstream", restarted).await;
 }
 
 /// A stateless upstream goes on in another process, with the answers to its questions; a call of an
@@ -253,7 +262,7 @@ async fn repeated(peer: &mut Peer, folder: &Path, tool: &str, given: &[Value]) -
         if result["resultType"] != "input_required" {
             break;
         }
-        kill_upstream(folder);
+        kill_upstream(peer, folder, tool, stateless).await;
         let responses = answers(&result, answer);
         answered = call(peer, tool, Some(&result["requestState"]), &responses).await;
     }
@@ -271,7 +280,7 @@ async fn asked(peer: &mut Peer, folder: &Path, tool: &str, given: &[Value]) -> V
         if question.get("method").is_none() {
             return question;
         }
-        kill_upstream(folder);
+        kill_upstream(peer, folder, tool, |params| params).await;
         peer.send(json!({"jsonrpc": "2.0", "id": question["id"], "result":
             {"action": "accept", "content": answer}}));
     }
