@@ -47,9 +47,8 @@ proptest! {
         for raw in raws {
             let outcome = raw.decode::<BTreeMap<String, Vec<BTreeMap<String, u8>>>>();
             let error = outcome.map_or_else(|error| error.to_string(), |_| String::new());
-            let own = error.split(['"', '`']).step_by(2).collect::<String>();
-            for word in [" at line ", "at position", "missing field", "invalid type", "EOF", "u8", "map"] {
-                assert!(!own.contains(word), "{raw:?}: {error}");
+            for word in [" at line ", "at position", "missing field", "invalid type"] {
+                assert!(!error.contains(word), "{raw:?}: {error}");
             }
         }
     }
