@@ -179,6 +179,6 @@ const ATTEMPTS: usize = 3;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time to wait for a node to be gone: more than a lease and a heartbeat.
-const RELEASE_TIMEOUT: Duration = Duration::from_millis(2500);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(50);
