@@ -154,13 +154,15 @@ fn stream_gigabyte(program: &Path, folder: &Path) -> anyhow::Result<(u64, u64, u
     measured
 }
 
-fn download(child: &mut Child) -> anyhow::Result<(u64, u64, u64)> {
+/// Downloads a gigabyte from a server with the tool `gigabyte`, whose output is piped, and returns its
+/// memory at rest and at most, and the bytes received.
+pub(crate) fn download(child: &mut Child) -> anyhow::Result<(u64, u64, u64)> {
     let mut ready = String::new();
     let stdout = child.stdout.take().context("the server has no output")?;
     BufReader::new(stdout).read_line(&mut ready)?;
     let ready: Value = serde_json::from_str(&ready)?;
-    let url = ready["http"].as_str().context("the server names no address")?;
-    let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let url = ready["mcp"].as_str().context("the server names no address")?;
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let idle = Memory::settled(child.id())?.resident;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "gigabyte", "arguments": {}, "_meta": {

@@ -1,5 +1,7 @@
 //! Cost of the gateway: a small call over HTTP to a server, and to the same server behind a bridge, over
-//! HTTP and over stdio.
+//! HTTP and over stdio; memory for stopped upstreams, and while a gigabyte passes through.
+
+mod memory;
 
 use std::path::Path;
 
@@ -15,7 +17,7 @@ use crate::{
     },
     listening::{Listening, Program, SERVE},
     placement::{Cores, Placement},
-    report::{self, Environment, Threshold, name},
+    report::{self, Environment, Threshold, megabytes, name},
 };
 
 /// Compare calls through the gateway with direct calls
@@ -101,6 +103,9 @@ impl Arguments {
         let [direct, http, _] = Kind::ALL.map(|kind| Sample::median_of(&single[kind as usize]));
         let added = http.p50_microseconds - direct.p50_microseconds;
         let cost = medians[2].cpu_microseconds_per_call - medians[0].cpu_microseconds_per_call;
+        let folder = target.scratch()?;
+        let stopped = memory::of_stopped_upstreams(&mcp_flow, &folder)? / 1024.0;
+        let growth = megabytes(memory::of_a_gigabyte(&mcp_flow, &folder)?);
         let results = Results {
             environment,
             load,
@@ -114,6 +119,8 @@ impl Arguments {
                     Sample::speed(&samples[1], &samples[0]),
                 ),
                 Threshold::new("gateway to stdio: added CPU us per call", 15.0, cost),
+                Threshold::new("gateway with a gigabyte: growth in MB", 32.0, growth),
+                Threshold::new("gateway: KB for a stopped upstream", 100.0, stopped),
             ],
             kinds: Kind::ALL.map(|kind| (kind.label(), medians[kind as usize])),
         };
@@ -130,7 +137,7 @@ struct Results {
     rounds: u32,
     cores: Cores,
     kinds: [(&'static str, Sample); 3],
-    holds: [Threshold; 3],
+    holds: [Threshold; 5],
 }
 
 impl Results {

@@ -5,7 +5,8 @@
 //! the official SDK, `http` with a bare axum handler and the official SDK. `memory` compares a
 //! flooded server with the same server idle, and `many` one with thousands of idle connections.
 //! `client` compares the client library with the official SDK's, `cli` the command line with
-//! `curl`, `resources` a large download with a bare handler, and `flows` durable turns with rows
+//! `curl`, `start` the time until a server is ready with 50 ms, `resources` a large download with a bare
+//! handler, and `flows` durable turns with rows
 //! committed one by one and questions with those of the official SDK. `cluster` compares turns on
 //! PostgreSQL and SQLite with rows written to them directly. `gateway` compares calls
 //! through the gateway with direct ones. `guarded` compares a server
@@ -44,6 +45,7 @@ mod reply;
 mod report;
 mod resources;
 mod servers;
+mod start;
 mod stdio;
 mod tasks;
 mod webtransport;
@@ -60,6 +62,7 @@ enum Command {
     Many(many::Arguments),
     Resources(resources::Arguments),
     Cli(cli::Arguments),
+    Start(start::Arguments),
     Flows(flows::Arguments),
     Cluster(cluster::Arguments),
     Gateway(gateway::Arguments),
@@ -109,6 +112,7 @@ fn main() -> anyhow::Result<()> {
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Cli(arguments) => print(&arguments.run()?),
+        Command::Start(arguments) => print(&arguments.run()?),
         Command::Flows(arguments) => print(&arguments.run()?),
         Command::Cluster(arguments) => print(&arguments.run()?),
         Command::Gateway(arguments) => print(&arguments.run()?),

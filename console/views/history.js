@@ -7,7 +7,7 @@ import { clock, duration } from "../lib/format.js";
 import { code } from "../lib/json.js";
 import { button, empty, fact, problem } from "../lib/parts.js";
 
-/** @typedef {{label: string, value: any, at: number, state: string, question: string | null, data: any}} Step */
+/** @typedef {{label: string, value: any, at: number, state: string, question: string | null, data: any, turn?: number | "unknown" | null}} Step */
 
 /**
  * The panel of one session.
@@ -84,7 +84,7 @@ function stepper(steps, traffic) {
     const step = steps[number - 1];
     if (!step) return;
     fill(name, `${number} of ${steps.length}: ${step.label}`);
-    const during = traffic.filter((one) => step.at >= one.at - one.time - 2 && step.at <= one.at + 2);
+    const during = traffic.filter((one) => causes(one, step));
     fill(
       detail,
       h("dl", { class: "facts" }, fact("Time", time(step.at)), fact("State", step.state), fact("Question", step.question)),
@@ -95,6 +95,26 @@ function stepper(steps, traffic) {
   };
   show();
   return [h("div", { class: "actions" }, button("Previous", () => move(-1)), slider, button("Next", () => move(1))), name, detail];
+}
+
+/**
+ * Whether an exchange caused a step: it was under way at the time, and is the start of the session or the
+ * answer in the turn of the step. One call follows another too closely to be told apart by time alone.
+ *
+ * @param {any} exchange @param {Step} step
+ */
+export function causes(exchange, step) {
+  const isDuring = step.at >= exchange.at - exchange.time - 2 && step.at <= exchange.at + 2;
+  const isAnswer = step.turn !== null;
+  if (exchange.method === "interaction.start") return isDuring && !isAnswer;
+  if (exchange.method !== "interaction.respond") return isDuring;
+  let turn;
+  try {
+    turn = JSON.parse(exchange.params)?.response?.turnId;
+  } catch {
+    // Long params are cut off.
+  }
+  return isDuring && isAnswer && (typeof turn !== "number" || step.turn === "unknown" || turn === step.turn);
 }
 
 /** A time, or the time since a recording began. @param {number} at */
@@ -238,11 +258,17 @@ const MAX_FILE = 64 * 1024 * 1024;
 export function stepsOf(history) {
   if (!Array.isArray(history?.entries)) throw new Error("this is not the history of a session");
   let open = "";
+  /** @type {number | "unknown" | null} */ let turn = null;
+  /** @type {number | "unknown"} */ let next = 0;
   return history.entries.map((/** @type {any} */ entry) => {
     const [kind, event] = Object.entries(entry.event ?? {})[0] ?? ["unknown", {}];
     const about = event.key ?? (kind === "started" ? event.flow : kind === "answered" || kind === "rejected" ? open : "");
     open = entry.question ?? "";
+    // An answer that was given ahead ends a turn without an event.
+    if (kind === "answered_ahead") next = "unknown";
+    if (["answered", "answered_ahead", "rejected"].includes(kind)) turn = next;
+    if (next !== "unknown" && (kind === "answered" || event.skipped === true)) next += 1;
     const value = event.value ?? event.answered?.value ?? event.outcome ?? event.ending ?? event.params ?? event.violation?.error;
-    return { label: `${kind.replaceAll("_", " ")} ${about}`.trim(), value, at: event.at ?? event.answered?.at ?? 0, state: entry.state, question: entry.question, data: entry.data ?? {} };
+    return { label: `${kind.replaceAll("_", " ")} ${about}`.trim(), value, at: event.at ?? event.answered?.at ?? 0, state: entry.state, question: entry.question, data: entry.data ?? {}, turn };
   });
 }

@@ -1,5 +1,6 @@
 //! The documentation site in docs/book: it builds, its links work, and what its pages say is true.
 
+mod commands;
 mod errors;
 mod kubernetes;
 mod links;

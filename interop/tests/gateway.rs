@@ -1,10 +1,18 @@
 //! Servers of other makers behind the gateway, and clients of other makers before it.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use futures_util::StreamExt;
 use interop::{ARGUMENTS, LIMIT, Served, everything, node, program, python, run, start};
 use mcp_flow::client::{ChangeFilter, Client, HttpOptions, Revision, RevisionPolicy, connector};
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{CallToolRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig};
+use rmcp::transport::TokioChildProcess;
+use rmcp::{
+    ClientLifecycleMode, ClientServiceExt, ServerHandler, ServiceExt, schemars, tool_handler,
+    tool_router,
+};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -21,6 +29,51 @@ const TYPESCRIPT: &str =
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Tools made with the official Rust SDK.
+struct Adder;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Summands {
+    a: i64,
+    b: i64,
+}
+
+#[tool_router]
+impl Adder {
+    #[rmcp::tool(description = "Adds")]
+    fn add(&self, Parameters(Summands { a, b }): Parameters<Summands>) -> String {
+        (a + b).to_string()
+    }
+
+    #[rmcp::tool(description = "Fails")]
+    fn fail(&self) -> Result<String, String> {
+        Err("it did not work".to_owned())
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Adder {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+}
+
+/// This test binary as a server made with the official Rust SDK. The gateway ignores the lines that the
+/// test harness prints.
+#[tokio::test]
+async fn serve_with_the_rust_sdk() {
+    if std::env::var_os("SERVE_WITH_RMCP").is_some() {
+        let service = Adder.serve(rmcp::transport::stdio()).await.unwrap();
+        service.waiting().await.unwrap();
+    }
+}
+
+fn rust_sdk() -> Value {
+    let ourselves = std::env::current_exe().unwrap();
+    let arguments = ["--exact", "gateway::serve_with_the_rust_sdk", "--nocapture"];
+    json!({"command": ourselves, "args": arguments, "env": {"SERVE_WITH_RMCP": "1"}})
 }
 
 /// The servers of the gateway: TypeScript SDK 1 and 2, the Python SDK, FastMCP and our own.
@@ -42,13 +95,15 @@ async fn connect(url: &str, revision: Revision) -> Client {
     timeout(LIMIT, builder.connect_by(connector)).await.expect("it connects").unwrap()
 }
 
-/// Servers of five SDKs behind one address, used by clients of both eras; one that is killed is
+/// Servers of six SDKs behind one address, used by clients of both eras; one that is killed is
 /// started again, and the others are not disturbed.
 #[tokio::test]
 async fn servers_of_all_makers_are_served_in_both_eras() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("servers.json");
-    std::fs::write(&file, servers().to_string()).unwrap();
+    let mut servers = servers();
+    servers["mcpServers"]["rmcp"] = rust_sdk();
+    std::fs::write(&file, servers.to_string()).unwrap();
     let arguments = ["--no-examples".as_ref(), "--gateway".as_ref(), file.as_os_str()];
     let served = Served::with(arguments).await;
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
@@ -64,7 +119,9 @@ async fn use_all(client: &Client) {
     loop {
         let tools = client.tools().all().await.unwrap();
         let has = |name: &&str| tools.iter().any(|tool| tool.name == **name);
-        if ["everything.echo", "official.add", "fastmcp.add", "own.calculator.add"].iter().all(has)
+        if ["everything.echo", "official.add", "fastmcp.add", "rmcp.add", "own.calculator.add"]
+            .iter()
+            .all(has)
         {
             break;
         }
@@ -72,11 +129,11 @@ async fn use_all(client: &Client) {
     }
     let echo = client.call_tool("everything.echo", json!({"message": "hi"})).await.unwrap();
     assert_eq!(echo.text(), "Echo: hi");
-    for name in ["official.add", "fastmcp.add", "own.calculator.add"] {
+    for name in ["official.add", "fastmcp.add", "rmcp.add", "own.calculator.add"] {
         let sum = client.call_tool(name, json!({"a": 2, "b": 3})).await.unwrap();
         assert_eq!(sum.text(), "5", "{name}");
     }
-    for name in ["official.fail", "fastmcp.fail", "own.fail"] {
+    for name in ["official.fail", "fastmcp.fail", "rmcp.fail", "own.fail"] {
         assert!(client.call_tool(name, json!({})).await.unwrap().is_error, "{name}");
     }
     let time = client.call_tool("typescript.get-time", json!({})).await.unwrap();
@@ -97,6 +154,50 @@ async fn use_all(client: &Client) {
     let static_text =
         resources.iter().find(|resource| resource.uri.starts_with("demo://")).unwrap();
     assert!(!client.read_resource(&static_text.uri).await.unwrap().contents.is_empty());
+}
+
+/// The inspector and a client of the Rust SDK use a server of the Rust SDK through the gateway, in both
+/// eras.
+#[tokio::test]
+async fn the_inspector_and_the_rust_sdk_use_the_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("servers.json");
+    std::fs::write(&file, json!({"mcpServers": {"rmcp": rust_sdk()}}).to_string()).unwrap();
+    let gateway = || {
+        let mut command = Command::new(program());
+        command.args(["stdio", "--no-examples", "--store", "memory:", "--gateway"]).arg(&file);
+        command
+    };
+    for era in ["legacy", "modern"] {
+        let mut inspector = node("inspector/node_modules/.bin/mcp-inspector");
+        inspector.args(["--cli", "--format", "json", "--protocol-era", era]);
+        inspector.args(["--method", "tools/call", "--tool-name", "rmcp.add"]);
+        inspector.args(["--tool-arg", "a=2", "b=3", "--"]).arg(gateway().as_std().get_program());
+        let outcome = run(inspector.args(gateway().as_std().get_args())).await;
+        assert!(outcome.code == Some(0), "{outcome:#?}");
+        assert_eq!(outcome.json()["result"]["content"][0]["text"], "5", "{era}");
+    }
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    for lifecycle in
+        [ClientLifecycleMode::Initialize, ClientLifecycleMode::Discover { preferred_versions }]
+    {
+        let used = async {
+            let mut command = gateway();
+            command.stderr(Stdio::null()).kill_on_drop(true);
+            let transport = TokioChildProcess::new(command).unwrap();
+            let client = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();
+            let tools = client.list_all_tools().await.unwrap();
+            assert!(tools.iter().any(|tool| tool.name == "rmcp.add"), "{tools:?}");
+            let arguments = json!({"a": 2, "b": 3}).as_object().cloned().unwrap_or_default();
+            let call = CallToolRequestParams::new("rmcp.add").with_arguments(arguments);
+            let sum = client.call_tool(call).await.unwrap();
+            assert_eq!(sum.content[0].as_text().unwrap().text, "5");
+            let unknown = client.call_tool(CallToolRequestParams::new("rmcp.none")).await;
+            assert!(unknown.is_err(), "{unknown:?}");
+            client.cancel().await.unwrap();
+        };
+        timeout(LIMIT, used).await.expect("the gateway answers");
+    }
 }
 
 /// Clients of other makers use a server through a bridge, over stdio and over HTTP.

@@ -14,6 +14,7 @@ mod pack;
 mod packages;
 mod python;
 mod readme;
+mod recordings;
 mod rust;
 mod scaffold;
 mod servers;

@@ -73,6 +73,7 @@ fn place(script: &str) -> (String, [u16; 2]) {
     let ports = [free_port(), free_port()];
     let script = script
         .replace("127.0.0.1:4433", &format!("127.0.0.1:{}", ports[0]))
+        .replace("localhost:4433", &format!("localhost:{}", ports[0]))
         .replace("127.0.0.1:8080", &format!("127.0.0.1:{}", ports[1]));
     (script, ports)
 }

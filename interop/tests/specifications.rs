@@ -33,7 +33,6 @@ async fn large_descriptions_become_working_tools() {
         let mut file = imported.file;
         for tool in file["tools"].as_array_mut().unwrap() {
             check_references(name, tool);
-            tool["http"]["allow_private"] = json!(["127.0.0.1"]);
             // Credentials are not what is tried here.
             let http = tool["http"].as_object_mut().unwrap();
             http.remove("auth");

@@ -151,6 +151,7 @@ async fn a_collector_receives_all_signals_over_http_and_grpc() {
         assert_eq!(unknown["name"], "tools/call", "names that clients invent are not in it");
         assert_eq!(unknown["attributes"]["rpc.response.status_code"], "-32602");
 
+        collector.find("logs", |log| log["body"]["stringValue"] == "telemetry is exported").await;
         let (log, _) = collector.find("logs", |log| log["body"]["stringValue"] == "call").await;
         assert_eq!(log["severityText"], "INFO", "{log:#}");
         client.close().await;
@@ -206,6 +207,9 @@ async fn a_trace_leads_through_the_gateway() {
     assert_eq!(path, ["tools/call echo", "handler tools/call", "tools/call inner.echo"]);
     let is_client = |metric: &Value| metric["name"] == "mcp.client.operation.duration";
     collector.find("metrics", is_client).await;
+    // The log is exported from info on by default.
+    let begins = |log: &Value| log["body"]["stringValue"] == "telemetry is exported";
+    assert_eq!(collector.find("logs", begins).await.0["severityText"], "INFO");
 
     // The server behind it was given the baggage of the client, too.
     let file = std::fs::read_dir(&recorded).unwrap().next().unwrap().unwrap().path();
@@ -328,9 +332,8 @@ async fn a_resumed_session_is_linked_to_its_start() {
     let link = &question["links"][0];
     let answering = collector.span("interaction.respond").await;
     assert_eq!(link["traceId"], answering["traceId"], "{question:#}");
-    let is_append = |span: &Value| {
-        span["name"] == "store append" && span["traceId"] == answering["traceId"]
-    };
+    let is_append =
+        |span: &Value| span["name"] == "store append" && span["traceId"] == answering["traceId"];
     let (append, _) = collector.find("traces", is_append).await;
     assert_eq!(append["links"][0]["traceId"], TRACE, "{append:#}");
     assert_eq!(question["attributes"]["mcp_flow.session.id"], id);

@@ -173,9 +173,13 @@ impl Observer for RecorderObserver {
         if self.0.is_on() { Detail::Full } else { Detail::Nothing }
     }
 
+    fn detail_of(&self, method: &str) -> Detail {
+        if self.0.records(method) { Detail::Full } else { Detail::Nothing }
+    }
+
     fn observe(&self, exchange: &Observed<'_>) {
         // Another observer may have asked for the details.
-        if self.0.is_on() {
+        if self.0.records(exchange.method) {
             self.0.record(exchange);
         }
     }

@@ -168,10 +168,11 @@ struct TrafficParams {
     contains: String,
 }
 
-/// Handles `admin/traffic`: the captured exchanges that contain a text.
+/// Handles `admin/traffic`: the captured exchanges that contain a text, with those about sessions that
+/// came before the first watch.
 fn list_traffic(admin: &Admin, context: &Context, wanted: &TrafficParams) -> Outcome {
     admin.check(context)?;
-    let (mut exchanges, _) = admin.inner.recorder.after(0, MAX_EXCHANGES);
+    let mut exchanges = admin.inner.recorder.with_sessions();
     exchanges.retain(|exchange| {
         let has = |member: &str| {
             exchange[member].as_str().is_some_and(|text| text.contains(&wanted.contains))

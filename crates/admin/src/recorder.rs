@@ -1,4 +1,5 @@
-//! Recorder of recent exchanges and metrics, active while there are watches.
+//! Recorder of recent exchanges and metrics, active while there are watches. Exchanges about sessions are
+//! always recorded: whoever looks at a session later sees what caused its events.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct State {
     exchanges: VecDeque<Arc<Exchange>>,
+    /// Exchanges about sessions, whether there were watches or not.
+    about_sessions: VecDeque<Arc<Exchange>>,
     /// Whole results of exchanges whose results were truncated, by number, as far as there is room.
     whole: VecDeque<(u64, Arc<str>)>,
     whole_bytes: usize,
@@ -85,6 +88,12 @@ impl Recorder {
         self.on.load(Ordering::Relaxed)
     }
 
+    /// Returns whether requests with a method are recorded now.
+    pub(crate) fn records(&self, method: &str) -> bool {
+        // Requests of the admin extension itself are not recorded.
+        is_about_session(method) || self.is_on() && !method.starts_with("admin/")
+    }
+
     /// Starts recording, until a while after the returned guard is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> RecordingGuard {
         let mut state = self.state();
@@ -102,22 +111,23 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, observed: &Observed<'_>) {
-        // Requests of the admin extension itself are not recorded.
-        if observed.method.starts_with("admin/") {
-            return;
-        }
+        let is_on = self.is_on();
         let exchange = Exchange::new(observed);
-        let whole = whole_result(observed);
+        let whole = if is_on { whole_result(observed) } else { None };
         let bytes = (exchange.request_bytes, exchange.response_bytes);
         let is_error = exchange.error.is_some() || exchange.failed;
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        state.counter.count(observed.time, is_error, bytes);
-        if state.exchanges.len() >= MAX_EXCHANGES {
-            state.exchanges.pop_front();
+        let exchange = Arc::new(Exchange { number, ..exchange });
+        if is_about_session(observed.method) {
+            push_bounded(&mut state.about_sessions, exchange.clone());
         }
-        state.exchanges.push_back(Arc::new(Exchange { number, ..exchange }));
+        if !is_on {
+            return;
+        }
+        state.counter.count(observed.time, is_error, bytes);
+        push_bounded(&mut state.exchanges, exchange);
         if let Some(whole) = whole {
             state.whole_bytes += whole.len();
             state.whole.push_back((number, whole));
@@ -139,6 +149,17 @@ impl Recorder {
         let encode =
             |exchange: &Arc<Exchange>| serde_json::to_value(&**exchange).unwrap_or_default();
         (newer.iter().map(encode).collect(), last)
+    }
+
+    /// All exchanges, also those about sessions while there was no watch, oldest first.
+    pub(crate) fn with_sessions(&self) -> Vec<Value> {
+        let state = self.state();
+        let mut all: Vec<_> =
+            state.about_sessions.iter().chain(&state.exchanges).cloned().collect();
+        drop(state);
+        all.sort_by_key(|exchange| exchange.number);
+        all.dedup_by_key(|exchange| exchange.number);
+        all.iter().map(|exchange| serde_json::to_value(&**exchange).unwrap_or_default()).collect()
     }
 
     /// All exchanges, oldest first, with whole results as far as they are kept.
@@ -259,6 +280,18 @@ impl Drop for RecordingGuard {
             state.idle_since = Some(Instant::now());
         }
     }
+}
+
+/// Returns whether requests with a method are about a session.
+fn is_about_session(method: &str) -> bool {
+    method.starts_with("interaction.")
+}
+
+fn push_bounded(exchanges: &mut VecDeque<Arc<Exchange>>, exchange: Arc<Exchange>) {
+    if exchanges.len() >= MAX_EXCHANGES {
+        exchanges.pop_front();
+    }
+    exchanges.push_back(exchange);
 }
 
 /// The whole result, if it is longer than what an exchange keeps and not too long.

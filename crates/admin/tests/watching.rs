@@ -274,3 +274,21 @@ async fn long_results_are_exported_whole() {
         assert!(exported.contains(&"x".repeat(50_000)), "{encoding:?}: {} bytes", exported.len());
     }
 }
+
+/// What caused the events of a session is seen later, although nobody watched; other calls are not.
+#[tokio::test]
+async fn traffic_about_sessions_is_recorded_without_a_watch() {
+    let server = server();
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    let started = keeper.call("interaction.start", json!({"toolName": "greet"})).await;
+    let id = started["result"]["sessionId"].clone();
+    keeper.call("tools/call", json!({"name": "echo", "arguments": {"id": id}})).await;
+    keeper.call("admin/watch", json!({"topics": ["traffic"]})).await;
+    let respond = json!({"sessionId": id, "response": {"value": "Ada"}});
+    keeper.call("interaction.respond", respond).await;
+    let seen = keeper.call("admin/traffic", json!({"contains": id})).await["result"].clone();
+    let methods: Vec<_> =
+        seen["exchanges"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
+    assert_eq!(methods, ["interaction.start", "interaction.respond"], "{seen}");
+    assert!(seen["exchanges"][0]["result"].as_str().unwrap().contains("Who are you?"), "{seen}");
+}

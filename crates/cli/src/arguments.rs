@@ -227,11 +227,88 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use clap::error::ErrorKind;
+
     use super::{Arguments, Command};
 
     fn parse(typed: &[&str]) -> Result<Arguments, clap::Error> {
         let typed: Vec<_> = typed.iter().map(|word| (*word).into()).collect();
         Arguments::parse_words(&typed)
+    }
+
+    /// Every command line in the documentation has commands and options that exist.
+    #[test]
+    fn commands_in_the_documentation_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut waiting: Vec<_> =
+            ["README.md", "docs", "console/README.md", "crates/mcp-flow/guide"]
+                .map(|name| root.join(name))
+                .into();
+        let (mut count, mut wrong) = (0, Vec::new());
+        while let Some(path) = waiting.pop() {
+            if path.is_dir() {
+                waiting.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            // The reference is made of the code itself.
+            if path.extension().is_none_or(|extension| extension != "md")
+                || path.ends_with("cli.md")
+            {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap().replace("\\\n", " ");
+            for command in text.lines().flat_map(commands) {
+                count += 1;
+                let words = words(&command);
+                let parsed = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());
+                // Placeholders are no values, and a command in a sentence may lack its arguments.
+                if let Err(error) = parsed
+                    && matches!(
+                        error.kind(),
+                        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand
+                    )
+                {
+                    wrong.push(format!("{}: {command}\n{error}", path.display()));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 150, "{count} commands");
+    }
+
+    /// The commands of this program in a line: the line itself, or the code in a sentence.
+    fn commands(line: &str) -> Vec<String> {
+        let code = line.split('`').skip(1).step_by(2);
+        let whole = line.trim_start().trim_start_matches("$ ");
+        // Not a dependency in a Cargo.toml.
+        let starts =
+            |text: &&str| text.starts_with("mcp-flow ") && !text.starts_with("mcp-flow = ");
+        code.chain([whole]).filter(starts).map(str::to_owned).collect()
+    }
+
+    /// The words of one command, without its explanation and what a shell does with it.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut quote, mut is_new) = (Vec::<String>::new(), None, true);
+        for (index, letter) in command.char_indices() {
+            match (quote, letter) {
+                (Some(mark), _) if letter == mark => quote = None,
+                (None, '\'' | '"') => quote = Some(letter),
+                (None, '|' | '>' | '<' | '&' | ';' | '#' | ')' | '`') => break,
+                // An explanation is set apart.
+                (None, ' ') if command[index..].starts_with("  ") => break,
+                (None, ' ') => is_new = true,
+                // Marks of what may be left out or repeated.
+                (None, '[' | ']' | '…') => {}
+                _ if is_new => {
+                    words.push(letter.into());
+                    is_new = false;
+                }
+                _ => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.iter().map(|word| word.trim_end_matches("...").to_owned()).collect()
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mcp_flow_otlp::LogExport;
+use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::Registry;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::arguments::{LogFormat, LogLevel, LogOptions};
@@ -23,47 +24,73 @@ use crate::terminal::output::wants_colour;
 ///
 /// A panic is logged as an error. The call it happened in answers with a failure of its own.
 pub(crate) fn init(level: LogLevel, format: LogFormat) {
-    let (filter, handle) = reload::Layer::new(targets(level));
+    let level = level_filter(level);
+    let (printed, print) = reload::Layer::new(targets(level));
+    let (exported, export) = reload::Layer::new(Targets::new());
     set_format(format);
     let lines = layer()
         .with_ansi(wants_colour())
         .event_format(Lines::default())
-        .with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(filter).with(lines).with(LogExport).init();
+        .with_writer(std::io::stderr)
+        .with_filter(printed);
+    tracing_subscriber::registry().with(lines).with(LogExport.with_filter(exported)).init();
+    let apply = move |State { level, is_exported }: State| {
+        // Fails only once the subscriber is gone.
+        let _ = print.reload(targets(level));
+        let _ = export.reload(if is_exported { exported_targets(level) } else { Targets::new() });
+    };
+    let filters =
+        Filters { state: Mutex::new(State { level, is_exported: false }), apply: Box::new(apply) };
     // This is called once, so it cannot be set already.
-    let _ = FILTER.set(handle);
+    let _ = FILTERS.set(filters);
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }
 
 /// Applies the level and format of a configuration file, unless the command line sets them.
 pub(crate) fn apply(options: LogOptions, file: &LogSection) {
-    set_level(options.level.unwrap_or(file.level));
+    let level = level_filter(options.level.unwrap_or(file.level));
+    change(|state| state.level = level);
     set_format(options.format.unwrap_or(file.format));
 }
 
-fn set_level(level: LogLevel) {
-    if let Some(filter) = FILTER.get() {
-        // Fails only once the subscriber is gone.
-        let _ = filter.reload(targets(level));
-    }
+/// Exports the log from `info` on as well, whatever the level on standard error is.
+pub(crate) fn export() {
+    change(|state| state.is_exported = true);
+}
+
+fn change(change: impl FnOnce(&mut State)) {
+    let Some(filters) = FILTERS.get() else { return };
+    let mut state = filters.state.lock();
+    change(&mut state);
+    (filters.apply)(*state);
 }
 
 fn set_format(format: LogFormat) {
     IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
-fn targets(level: LogLevel) -> Targets {
-    let level = match level {
+fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    };
+    }
+}
+
+fn targets(level: LevelFilter) -> Targets {
     // The WebTransport library warns about every client that disconnects.
     let library = if level > LevelFilter::WARN { level } else { level.min(LevelFilter::ERROR) };
     Targets::new().with_default(level).with_target("web_transport_quinn", library)
+}
+
+/// The exported targets: the log on standard error, and what this program says at `info`. A line for each call
+/// would repeat its span.
+fn exported_targets(level: LevelFilter) -> Targets {
+    let own = level.max(LevelFilter::INFO);
+    targets(level).with_target("mcp_flow", own).with_target("mcp_flow::call", level)
 }
 
 /// Formatter that follows the configured format, which may change while the program runs.
@@ -98,6 +125,18 @@ where
     }
 }
 
-static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
+/// The filters of the log, which change while the program runs.
+struct Filters {
+    state: Mutex<State>,
+    apply: Box<dyn Fn(State) + Send + Sync>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    level: LevelFilter,
+    is_exported: bool,
+}
+
+static FILTERS: OnceLock<Filters> = OnceLock::new();
 
 static IS_JSON: AtomicBool = AtomicBool::new(false);

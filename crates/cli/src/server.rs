@@ -16,5 +16,7 @@ pub(crate) mod serving;
 pub(crate) mod store;
 pub(crate) mod telemetry;
 pub(crate) mod tool_files;
+pub(crate) mod transports;
+pub(crate) mod user_logins;
 pub(crate) mod welcome;
 pub(crate) mod workflows;

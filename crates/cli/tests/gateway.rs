@@ -3,6 +3,7 @@
 
 mod contract;
 mod crash;
+mod logins;
 mod nodes;
 mod reload;
 

@@ -321,7 +321,7 @@ fn page(received: &mut impl BufRead) -> (Url, String) {
 }
 
 /// The redirect target of a page.
-fn get_location(page: &Url) -> Url {
+pub(crate) fn get_location(page: &Url) -> Url {
     let answer = get(page);
     let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));
     Url::parse(line.unwrap_or_else(|| panic!("{answer}"))).unwrap()

@@ -247,6 +247,13 @@ fn the_published_schema_describes_the_files() {
             true,
         ),
         (json!({"name": "x", "http": {"url": "/a"}}), false),
+        (
+            json!({"name": "x", "http": {"url": "https://a/", "lists": "indexed", "timeout": "30",
+                "query": {"a": {"spread": {"b": 1}}, "c": {"join": [1]}}}}),
+            true,
+        ),
+        (json!({"name": "x", "http": {"url": "https://a/", "lists": "joined"}}), false),
+        (json!({"name": "x", "flow": [{"return": 1}], "output": {"as": "text"}}), true),
     ] {
         let file = json!({"tools": [tool]});
         assert_eq!(schema.accepts(&file), expected, "{file}");

@@ -37,6 +37,6 @@ pub use listen::{BindError, Bound, bind};
 pub use mcp_flow_http_client as client;
 pub use mcp_flow_server::Verifier;
 pub use mcp_flow_tls::{Tls, TlsError};
-pub use operator::pages::{Page, StaticPages};
+pub use operator::pages::{Page, StaticPages, VisitedPages};
 pub use options::Options;
 pub use server_card::{BadServerCard, ServerCard};

@@ -9,23 +9,29 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::SHUTTING_DOWN;
 use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::cluster::ClusterNodes;
 use crate::limits::http2_idle::{CloseReason, StreamTracker};
 use crate::limits::write_timeout::WriteTimeout;
 use crate::operator::metrics::HttpConnection;
-use crate::operator::pages::StaticPages;
-use crate::operator::{Callback, OperatorEndpoints};
+use crate::operator::pages::{StaticPages, VisitedPages};
+use crate::operator::{Callback, OperatorEndpoints, health};
 use crate::options::Options;
+use crate::response::busy;
 use crate::service::Service;
 use crate::tls::{self, Acceptor};
 
@@ -102,6 +108,13 @@ impl Bound {
         self
     }
 
+    /// Adds pages that a browser visits once, served without authentication.
+    #[must_use]
+    pub fn visited_pages(mut self, pages: Arc<dyn VisitedPages>) -> Self {
+        self.operator.visited_pages = Some(pages);
+        self
+    }
+
     /// Adds metrics to `/metrics`: complete lines in the Prometheus text format, each ended by a
     /// newline.
     #[must_use]
@@ -154,8 +167,10 @@ impl Bound {
         }
         let acceptor = self.tls.as_ref().map(|(_, acceptor)| acceptor);
         accept_until(&self.listener, &service, acceptor, stop).await;
-        drop(self.listener);
-        service.drain(server.limits().drain_time + LAST_RESPONSES).await;
+        tokio::select! {
+            () = service.drain(server.limits().drain_time + LAST_RESPONSES) => {}
+            () = refuse_connections(&self.listener, &service, acceptor) => {}
+        }
     }
 }
 
@@ -197,6 +212,56 @@ async fn accept_until(
             () = &mut stop => return,
         }
     }
+}
+
+/// Answers new connections while the server drains: probes are told that it is not ready, and clients
+/// to come back.
+async fn refuse_connections(
+    listener: &TcpListener,
+    service: &Arc<Service>,
+    tls: Option<&Acceptor>,
+) {
+    let mut refused = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, peer)) = accepted else {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                if service.metrics.connect(peer, service.options.max_connections).is_some() {
+                    let refusal = refuse(service.clone(), tls.cloned(), stream);
+                    refused.spawn(timeout(service.options.head_timeout, refusal));
+                }
+            }
+            Some(_) = refused.join_next() => {}
+        }
+    }
+}
+
+async fn refuse(service: Arc<Service>, tls: Option<Acceptor>, stream: TcpStream) {
+    let handler = service_fn(async |request: Request<Incoming>| {
+        let response = health::serve(request.uri().path(), true, None).await;
+        Ok::<_, Infallible>(response.unwrap_or_else(|| busy(&shutting_down())))
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(service.options.head_timeout);
+    builder.keep_alive(false);
+    match tls {
+        None => log_error(builder.serve_connection(TokioIo::new(stream), handler).await),
+        Some(tls) => {
+            // HTTP/2 is not offered a response; it fails as it would without a listener.
+            if let Ok(stream) = tls.accept(stream).await
+                && !tls::speaks_http2(&stream)
+            {
+                log_error(builder.serve_connection(TokioIo::new(stream), handler).await);
+            }
+        }
+    }
+}
+
+fn shutting_down() -> RpcError {
+    RpcError::new(SHUTTING_DOWN).details("The server is shutting down; connect again in a moment.")
 }
 
 /// Serves one connection in a task of its own, or closes it if the limit is reached.

@@ -6,13 +6,15 @@ pub(crate) mod pages;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
-use pages::StaticPages;
+use pages::{StaticPages, VisitedPages};
 
 /// Endpoints that the embedding program adds.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorEndpoints {
     pub(crate) pages: Option<Box<dyn StaticPages>>,
+    pub(crate) visited_pages: Option<Arc<dyn VisitedPages>>,
     /// Metrics shown at `/metrics` after those of HTTP.
     pub(crate) metrics: Vec<Callback<String>>,
     pub(crate) readiness: Option<Callback<Result<(), String>>>,

@@ -216,6 +216,12 @@ impl Service {
         {
             return page;
         }
+        if let Some(pages) = self.operator.visited_pages.as_deref()
+            && let Some(page) = pages::visit(pages, method, request.uri())
+        {
+            discard(self, request.into_body());
+            return page;
+        }
         if let Some(endpoint) = resource_metadata::endpoint_of(path)
             && let Some(terms) = self
                 .access

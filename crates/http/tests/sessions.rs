@@ -283,7 +283,8 @@ async fn quiet_streams_are_kept_alive() {
     assert_eq!(slow.raw_event().await, None);
 }
 
-/// Draining waits for running calls.
+/// Draining waits for running calls. Meanwhile new connections are told that the server is not ready,
+/// and to come back.
 #[tokio::test]
 async fn draining_waits_for_running_calls() {
     let fixture = Fixture::new();
@@ -296,15 +297,20 @@ async fn draining_waits_for_running_calls() {
     fixture.gate.until_waiting(1).await;
     let address = running.address;
     let stopping = tokio::spawn(running.stop());
-    let closed = async {
-        while tokio::net::TcpStream::connect(address).await.is_ok() {
+    let drains = async {
+        while Request::get("/readyz").send(address).await.status != 503 {
             tokio::task::yield_now().await;
         }
     };
-    within("the port to close", closed).await;
+    within("the server to drain", drains).await;
+    assert_eq!(Request::get("/healthz").send(address).await.status, 200);
+    let mut refused = Request::post("/mcp", &call(1, "wait", json!({}))).send(address).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(refused.json().await["error"]["data"]["name"], "SHUTTING_DOWN");
     fixture.gate.release_all();
     assert_eq!(waiting.await.unwrap()["result"]["content"][0]["text"], "done");
     stopping.await.unwrap();
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
 /// Draining does not wait for idle connections.

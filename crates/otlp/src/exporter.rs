@@ -73,7 +73,7 @@ impl Exporter {
     /// Exports what waits, for a bounded time, and stops.
     pub(crate) fn stop(self) {
         self.stop.cancel();
-        if self.finished.recv_timeout(MAX_FLUSH + MAX_FLUSH / 2).is_err() {
+        if self.finished.recv_timeout(MAX_FLUSH + MAX_FLUSH / 8).is_err() {
             tracing::debug!("telemetry was not flushed in time");
         }
     }
@@ -86,11 +86,22 @@ async fn run(
     stop: &CancellationToken,
 ) {
     let origin = &pipeline.origin;
-    tokio::join!(
-        export_batches(pipeline.spans.as_ref(), traces, settings.span_batches, origin, stop),
-        export_batches(pipeline.logs.as_ref(), logs, settings.log_batches, origin, stop),
-        export_metrics(pipeline, metrics, settings.metric_interval, stop),
-    );
+    let exports = async {
+        tokio::join!(
+            export_batches(pipeline.spans.as_ref(), traces, settings.span_batches, origin, stop),
+            export_batches(pipeline.logs.as_ref(), logs, settings.log_batches, origin, stop),
+            export_metrics(pipeline, metrics, settings.metric_interval, stop),
+        )
+    };
+    // The deadlines of exports that are under way are later.
+    let end = async {
+        stop.cancelled().await;
+        sleep(MAX_FLUSH).await;
+    };
+    tokio::select! {
+        _ = exports => {}
+        () = end => {}
+    }
 }
 
 /// Sends batches of a queue, one after the other, until it is told to stop and the queue is empty.

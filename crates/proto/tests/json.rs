@@ -1,5 +1,7 @@
 //! Comparison of the JSON walk with serde_json.
 
+use std::collections::BTreeMap;
+
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use serde::de::IgnoredAny;
@@ -33,6 +35,21 @@ proptest! {
     fn no_frame_makes_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for encoding in [Encoding::Json, Encoding::Cbor] {
             let _ = Incoming::decode(&bytes, encoding);
+        }
+    }
+
+    /// MCP-022: errors name members and positions of the message in plain words, whatever was sent.
+    #[test]
+    fn errors_have_no_words_of_a_parser(value in value(), cut in any::<prop::sample::Index>()) {
+        let (text, cbor) = (value.to_string(), Encoding::Cbor.encode(&value).unwrap());
+        let cut_text = text.get(..cut.index(text.len())).unwrap_or_default();
+        let raws = [Raw::Json(&text), Raw::Cbor(&cbor), Raw::Json(cut_text), Raw::Cbor(&cbor[..cut.index(cbor.len())])];
+        for raw in raws {
+            let outcome = raw.decode::<BTreeMap<String, Vec<BTreeMap<String, u8>>>>();
+            let error = outcome.map_or_else(|error| error.to_string(), |_| String::new());
+            for word in [" at line ", "at position", "missing field", "invalid type"] {
+                assert!(!error.contains(word), "{raw:?}: {error}");
+            }
         }
     }
 

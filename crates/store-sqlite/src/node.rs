@@ -12,7 +12,6 @@ use mcp_flow_session::store::{
 use mcp_flow_session::{Epoch, SessionId};
 use mcp_flow_store_rows::{open_record, seal_message, seal_record};
 use rusqlite::{Connection, params};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::changes::Changes;
 use crate::{SqliteStore, key, read, record, session_id};
@@ -183,10 +182,18 @@ fn nodes(connection: &Connection) -> rusqlite::Result<Vec<Node>> {
     nodes.collect()
 }
 
-/// Returns the milliseconds of the monotonic clock.
+/// Returns the milliseconds of the monotonic clock, which all processes share.
+#[cfg(unix)]
 fn now() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
+/// Returns the milliseconds of the system clock: the standard library has no other that processes share.
+#[cfg(not(unix))]
+fn now() -> i64 {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX / 2)
 }
 
 fn lease_end() -> i64 {

@@ -123,6 +123,18 @@ async function recordings(page) {
   assert.deepEqual(await panel.getByRole("row").allInnerTexts(), ["+\t2\ttools/call new\t0", "~\t2\ttools/call two\t2 / 9"]);
   await comparing.setInputFiles(cassette("c.jsonl", ["one", 1], ["two", 2], ["three", 3]));
   await panel.getByText("No difference").waitFor();
+  assert.deepEqual(await page.evaluate(traffic), ["start", "start", "0", "0", "1", "1"]);
+}
+
+/** The exchange that caused each step of a session whose calls follow each other at once. Runs in the page. */
+async function traffic() {
+  const { causes, stepsOf } = await import("/views/history.js");
+  const kinds = ["started", "asked", "rejected", "answered", "answered", "ended"];
+  const steps = stepsOf({ entries: kinds.map((kind) => ({ event: { [kind]: { at: 1000 } } })) });
+  const respond = (turnId) => ({ method: "interaction.respond", params: JSON.stringify({ response: { turnId } }) });
+  const exchanges = [{ method: "interaction.start", params: "{}" }, respond(0), respond(1)];
+  const names = ["start", "0", "1"];
+  return steps.map((step) => names.filter((_, index) => causes({ ...exchanges[index], at: 1001, time: 2 }, step)).join());
 }
 
 /** The prompt stays, and the answer goes to the restarted server. */

@@ -38,12 +38,19 @@ impl Timeline {
         let traffic = history["traffic"].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let title = format!("{} {}", text(&history["sessionId"]), text(&history["flow"]));
-        let mut open = String::new();
+        let (mut open, mut cause, mut turn) = (String::new(), Cause::Start, Some(0));
         let steps = entries.iter().map(|entry| {
             let (kind, event) = entry["event"].as_object()?.iter().next()?;
             let at = event["at"].as_f64().or(event["answered"]["at"].as_f64()).unwrap_or_default();
             let (label, value) = describe(kind, event, &open);
             open = text(&entry["question"]);
+            // An answer that was given ahead ends a turn without an event.
+            turn = turn.filter(|_| kind != "answered_ahead");
+            if ["answered", "answered_ahead", "rejected"].contains(&kind.as_str()) {
+                cause = Cause::Answer(turn);
+            }
+            turn =
+                turn.map(|turn| turn + u64::from(kind == "answered" || event["skipped"] == true));
             let message = event["prompt"]["message"].as_str();
             Some(TimelineStep {
                 at,
@@ -55,7 +62,7 @@ impl Timeline {
                     None => key.to_owned(),
                 }),
                 data: entry["data"].as_object().cloned().unwrap_or_default(),
-                traffic: traffic.iter().filter(|one| is_during(one, at)).cloned().collect(),
+                traffic: traffic.iter().filter(|one| cause.is(one, at)).cloned().collect(),
             })
         });
         Some(Self { title, steps: steps.collect::<Option<_>>()? })
@@ -171,6 +178,35 @@ fn describe(kind: &str, event: &Value, open: &str) -> (String, Value) {
         "data_set" => (format!("set {key}"), event["value"].clone()),
         "ended" => ("ended".to_owned(), event["ending"].clone()),
         other => (other.replace('_', " "), Value::Null),
+    }
+}
+
+/// Request after which an event happened.
+enum Cause {
+    Start,
+    /// The answer to the question of a turn, if the turn is known.
+    Answer(Option<u64>),
+}
+
+impl Cause {
+    /// Returns whether this is an exchange that was under way at a time. One call follows another too
+    /// closely to be told apart by time alone.
+    fn is(&self, exchange: &Value, at: f64) -> bool {
+        let params = || {
+            let text = exchange["params"].as_str().unwrap_or_default();
+            serde_json::from_str::<Value>(text).unwrap_or_default()
+        };
+        let fits = match (self, exchange["method"].as_str()) {
+            (Self::Answer(_), Some("interaction.start")) => false,
+            (Self::Start, Some("interaction.respond")) => false,
+            (Self::Answer(turn), Some("interaction.respond")) => {
+                // Answers need not name their turn.
+                let own = params()["response"]["turnId"].as_u64();
+                turn.is_none_or(|turn| own.is_none_or(|own| own == turn))
+            }
+            _ => true,
+        };
+        fits && is_during(exchange, at)
     }
 }
 

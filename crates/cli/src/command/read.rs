@@ -54,8 +54,8 @@ pub(crate) struct Watch {
     words: Vec<String>,
 
     /// Exit after this number of changes
-    #[arg(long, value_name = "N")]
-    changes: Option<usize>,
+    #[arg(long, alias = "changes", value_name = "NUMBER")]
+    count: Option<usize>,
 
     #[command(flatten)]
     connect: ConnectOptions,
@@ -122,7 +122,7 @@ impl Watch {
     async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
         let watched = ChangeFilter::new().resource(uri);
         let mut changes = client.listen(watched).await.map_err(explain)?;
-        let (mut left, mut has_changed) = (self.changes, false);
+        let (mut left, mut has_changed) = (self.count, false);
         let mut latest = Value::Null;
         loop {
             match client.read_resource(uri).raw().await {

@@ -10,23 +10,30 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
+use mcp_flow::identity::TokenVerifier;
+use mcp_flow::observability::audit::Audit;
 use mcp_flow::observability::metrics::Metrics;
-use mcp_flow::{Permissions, Principal, stdio, webtransport};
-use mcp_flow_cassette::cassette_of_exchanges;
+use mcp_flow::seal::KeyRing;
+use mcp_flow::session::Store;
+use mcp_flow::workflow::LibraryWatcher;
+use mcp_flow::{Interaction, Permissions, Principal, Server, ServerBuilder, stdio, webtransport};
+use mcp_flow_cassette::{Recorder, cassette_of_exchanges};
+use mcp_flow_declarative::document::FolderWatcher;
+use mcp_flow_gateway::Gateway;
 use mcp_flow_otlp::Telemetry;
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::signal::unix::Signal;
 
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin, socket_address};
+use crate::exit::{Exit, Failure};
 use crate::log;
-use crate::server::cluster::{self, StoreNodes, parse_node_url};
-use crate::server::metrics::{held_bytes, node_counts, session_counts};
-use crate::server::offer::{Exposure, OfferOptions};
-use crate::server::readiness::Readiness;
+use crate::server::cluster::parse_node_url;
+use crate::server::offer::{Exposure, OfferOptions, OfferedServer};
 use crate::server::recording::{self, RecordingTap};
 use crate::server::reload::Reloader;
+use crate::server::transports::{ServerParts, Transports};
+use crate::server::user_logins::{ReturnTo, UserLogins};
 use crate::server::welcome::welcome;
 use crate::server::{access, build, gateway, reload, telemetry, tool_files, workflows};
 
@@ -197,8 +204,7 @@ impl Serve {
         }
     }
 
-    /// Binds all addresses before it serves any, so that a conflict is reported at once. `read` is the
-    /// file without the options of the command line.
+    /// Serves until a signal stops it. `read` is the file without the options of the command line.
     async fn serve(
         self,
         file: File,
@@ -218,43 +224,17 @@ impl Serve {
             offer.limits(file.limits.limits(drain, is_public), false)
         };
         let gateway_file = offer.gateway.clone();
-        let gateway = gateway::open(&offer, &file, self.config.is_some())?;
-        let offered = offer.server(limits(&offer, &file), Exposure::Network, gateway.as_ref())?;
-        let is_admin = self.admins(&file, permissions.as_ref());
-        let admin = Admin::new(is_admin.clone());
-        let admin = match &offered.sessions {
-            Some(sessions) => admin.sessions_of(sessions),
-            None => admin,
-        };
-        let (server, audit) =
-            build::configure(offered.server, &file, permissions.as_ref(), telemetry)?;
-        let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
-        let server = admin.add_to(server);
-        admin.cassettes(cassette_of_exchanges);
-        let recorder = self.record.as_deref();
-        let recorder = recorder.map(|folder| recording::start(folder, &self.masked)).transpose()?;
-        let server = match &recorder {
-            Some(recorder) => server.tap(RecordingTap(recorder.clone())),
-            None => server,
-        };
-        let server = match &metrics {
-            Some(metrics) => metrics.add_to(server),
-            None => server,
-        };
-        let server = match &gateway {
-            Some(gateway) => gateway.administered_by(gateway.add_to(server), is_admin),
-            None => server,
-        };
-        let server = server.build()?;
-        if let Some(gateway) = &gateway {
-            gateway.attach(&server);
+        let logins = UserLogins::new(offer.store());
+        let gateway = gateway::open(&offer, &file, self.config.is_some(), &logins)?;
+        if logins.are_used() && is_public && verifier.is_none() {
+            let problem = "`auth = \"user\"` needs to know the users of this server: on a public \
+                           address, require authentication with --token-file or [identity]";
+            return Err(Failure::new(Exit::Usage, problem).into());
         }
-        let _watching = workflows::watch_files(&offered.workflows, &server);
-        let _following = offered.tools.as_ref().map(|tools| {
-            let library = tools.library.clone();
-            admin.tool_files(move || tool_files::describe(&library));
-            tools.attach(&server)
-        });
+        let offered = offer.server(limits(&offer, &file), Exposure::Network, gateway.as_ref())?;
+        let built =
+            self.build(&file, offered, permissions.as_ref(), gateway.as_ref(), telemetry)?;
+        let BuiltServer { server, admin, sessions, audit, recorder, .. } = built;
         let signal = stdio::stop_signal().context("cannot listen for signals")?;
         let hangup = reload::listen_for_hangup().context("cannot listen for SIGHUP")?;
         let reload = Reloader {
@@ -269,149 +249,130 @@ impl Serve {
             server: server.clone(),
             gateway: gateway.clone(),
             gateway_file,
+            logins: logins.clone(),
         };
-        let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
-        let tls = match (tls_certificate, tls_key) {
-            (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,
-            _ => Tls::self_signed(hosts)?,
-        };
-        let tls = Arc::new(tls);
         if let Some(verifier) = &verifier {
             verifier.wait_for_fresh_proofs().await;
         }
-        let (http, flow) = bind(*listen, file.serve.webtransport.then_some(&tls)).await?;
-        let (hosts, origins) = (hosts.clone(), file.serve.allow_origins.clone());
-        let mut http = http.options(http::Options {
-            hosts: hosts.clone(),
-            origins: origins.clone(),
-            public_url: file.serve.public_url.clone(),
-            server_card: file.serve.card()?,
-            ..file.limits.http()
-        });
-        let load = server.load().clone();
-        http = http.metrics(move || std::future::ready(held_bytes(&load)));
-        if let Some(gateway) = gateway.clone() {
-            http = http.metrics(move || std::future::ready(gateway.metrics()));
-        }
-        if let Some(metrics) = metrics {
-            http = http.metrics(move || std::future::ready(metrics.text()));
-        }
-        if let Some(metrics) = telemetry.map(Telemetry::metrics) {
-            http = http.metrics(move || std::future::ready(metrics()));
-        }
-        let readiness = Readiness::new(offered.durable_store.clone(), audit.clone());
-        http = http.readiness(move || readiness.clone().check());
-        let mut flow = flow.map(|flow| {
-            let limits = file.limits.webtransport();
-            flow.options(webtransport::Options { hosts, origins, ..limits })
-        });
-        if let Some(counts) = flow.as_ref().map(webtransport::Bound::datagram_counts) {
-            http = http.metrics(move || std::future::ready(counts.text()));
-        }
-        if let Some(verifier) = &verifier {
-            http = http.verifier(verifier.clone());
-            flow = flow.map(|flow| flow.verifier(verifier.clone()));
-        }
+        let parts = ServerParts {
+            server: &server,
+            verifier: verifier.as_ref(),
+            gateway: gateway.as_ref(),
+            audit: audit.as_ref(),
+            metrics: built.metrics,
+            telemetry,
+            sessions: sessions.as_ref(),
+            durable_store: built.durable_store,
+            keys: built.keys,
+        };
+        let mut transports = Transports::bind(&file, parts).await?;
         let is_encrypted = file.serve.tls_certificate.is_some();
-        if is_encrypted {
-            http = http.tls(tls.clone())?;
+        let address = transports.http.address();
+        if let Some(target) = ReturnTo::server(&file.serve, address, is_encrypted) {
+            logins.return_to(target);
         }
-        if file.serve.console {
-            http = http.pages(console(flow.as_ref().map(|_| tls)));
-        }
-        if let Some(sessions) = &offered.sessions {
-            let sessions = sessions.clone();
-            http = http.metrics(move || session_counts(sessions.clone()));
-        }
-        let member = offered.sessions.as_ref().and_then(|flows| flows.engine().cluster());
-        if let Some((member, keys)) = member.zip(offered.keys) {
-            let chosen = file.serve.node_url.as_deref();
-            if let Some(url) = cluster::node_url(chosen, http.address(), is_encrypted) {
-                member.set_url(url);
-            }
-            let counted = member.clone();
-            http = http.metrics(move || std::future::ready(node_counts(&counted)));
-            let nodes = Arc::new(StoreNodes::new(member.clone(), keys)?);
-            nodes.connect(&server);
-            http = http.cluster(nodes);
-            // Before anyone connects, so that the ids of all sessions name this node.
-            if !member.joined().await {
-                tracing::warn!("the session store does not answer; sessions are not available yet");
-            }
-        }
-        let mut endpoints = http_endpoints(http.address(), is_encrypted);
-        if let Some(flow) = &flow {
-            endpoints["webtransport"] = flow.url().into();
-            endpoints["certificateHash"] = flow.certificate_fingerprint().into();
-        }
-        let mut lines = Vec::new();
-        if let Some(address) = file.serve.tcp {
-            let bound = stdio::listen::tcp(address).await;
-            let bound = bound.with_context(|| format!("cannot listen on TCP {address}"))?;
-            endpoints["tcp"] = bound.address().map(|address| address.to_string()).into();
-            lines.push(bound);
-        }
-        if let Some(path) = &file.serve.unix {
-            endpoints["unix"] = path.display().to_string().into();
-            let bound = stdio::listen::unix(path).await;
-            let problem = || format!("cannot create the Unix socket {}", path.display());
-            lines.push(bound.with_context(problem)?);
-        }
-        endpoints["pid"] = std::process::id().into();
+        transports.http = transports.http.visited_pages(logins);
+        transports.endpoints["pid"] = std::process::id().into();
         // Interrupted sessions continue now, without waiting for a client.
-        if let Some(sessions) = &offered.sessions {
+        if let Some(sessions) = &sessions {
             sessions.engine().start_maintenance();
         }
         if let Some(gateway) = &gateway {
             gateway.recover();
         }
-        admin.describe(json!({"places": endpoints, "store": offered.store}));
-        match self.welcomes && file.serve.console && std::io::stderr().is_terminal() {
-            true => {
-                let columns = terminal_size::terminal_size_of(std::io::stderr());
-                let columns = columns.map(|(terminal_size::Width(columns), _)| columns);
-                eprintln!("{}", welcome(&server, &endpoints, columns).await);
-            }
-            false => announce(&endpoints, self.json)?,
-        }
-        let (stop, stopped) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        for bound in lines {
-            let (server, stopped) = (server.clone(), wait_for_stop(stopped.clone()));
-            tasks.spawn(async move { bound.serve(&server, stopped).await });
-        }
-        if let Some(flow) = flow {
-            let (server, stopped) = (server.clone(), wait_for_stop(stopped.clone()));
-            tasks.spawn(async move { flow.serve(&server, stopped).await });
-        }
-        let serving = server.clone();
-        tasks.spawn(async move { http.serve(&serving, wait_for_stop(stopped)).await });
-        let background = tokio::spawn(async move {
-            let refresh_keys = async {
-                match &verifier {
-                    Some(verifier) => verifier.refresh_keys().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::join!(reload.run(hangup), refresh_keys)
-        });
-        signal.await;
-        background.abort();
-        stop.send_replace(true);
-        tasks.join_all().await;
-        // Before the gateway, which steps may use.
-        server.shutdown().await;
-        if let Some(gateway) = gateway {
-            gateway.close().await;
-        }
-        if let Some(audit) = audit {
-            audit.close();
-        }
-        if let Some(recorder) = recorder {
-            recording::finish(&recorder);
-        }
+        admin.describe(json!({"places": transports.endpoints, "store": built.store}));
+        self.announce(&file.serve, &server, &transports.endpoints).await?;
+        let background = tokio::spawn(refresh(reload, hangup, verifier));
+        let stopped = async {
+            signal.await;
+            background.abort();
+        };
+        transports.serve(&server, stopped).await;
+        close(&server, gateway, audit, recorder).await;
         Ok(())
     }
+
+    /// Builds the server with all that observes and administers it.
+    fn build(
+        &self,
+        file: &File,
+        offered: OfferedServer,
+        permissions: Option<&Permissions>,
+        gateway: Option<&Gateway>,
+        telemetry: Option<&Telemetry>,
+    ) -> anyhow::Result<BuiltServer> {
+        let is_admin = self.admins(file, permissions);
+        let admin = Admin::new(is_admin.clone());
+        let admin = match &offered.sessions {
+            Some(sessions) => admin.sessions_of(sessions),
+            None => admin,
+        };
+        let (server, audit) = build::configure(offered.server, file, permissions, telemetry)?;
+        let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
+        let server = admin.add_to(server);
+        admin.cassettes(cassette_of_exchanges);
+        let recorder = self.record.as_deref();
+        let recorder = recorder.map(|folder| recording::start(folder, &self.masked)).transpose()?;
+        let server = add_observers(server, recorder.as_ref(), metrics.as_ref());
+        let server = match gateway {
+            Some(gateway) => gateway.administered_by(gateway.add_to(server), is_admin),
+            None => server,
+        };
+        let server = server.build()?;
+        if let Some(gateway) = gateway {
+            gateway.attach(&server);
+        }
+        let workflow_watcher = workflows::watch_files(&offered.workflows, &server);
+        let tool_watcher = offered.tools.as_ref().and_then(|tools| {
+            let library = tools.library.clone();
+            admin.tool_files(move || tool_files::describe(&library));
+            tools.attach(&server)
+        });
+        let OfferedServer { sessions, durable_store, store, keys, .. } = offered;
+        Ok(BuiltServer {
+            server,
+            admin,
+            sessions,
+            durable_store,
+            store,
+            keys,
+            audit,
+            metrics,
+            recorder,
+            _watchers: (workflow_watcher, tool_watcher),
+        })
+    }
+
+    /// Announces that the server is ready: with its startup message, if a person started it.
+    async fn announce(
+        &self,
+        serve: &ServeSection,
+        server: &Server,
+        endpoints: &Value,
+    ) -> anyhow::Result<()> {
+        if !self.welcomes || !serve.console || !std::io::stderr().is_terminal() {
+            return announce(endpoints, self.json);
+        }
+        let columns = terminal_size::terminal_size_of(std::io::stderr());
+        let columns = columns.map(|(terminal_size::Width(columns), _)| columns);
+        eprintln!("{}", welcome(server, endpoints, columns).await);
+        Ok(())
+    }
+}
+
+/// A server that no transport serves yet, and what is stopped or shown with it.
+struct BuiltServer {
+    server: Server,
+    admin: Admin,
+    sessions: Option<Interaction>,
+    durable_store: Option<Arc<dyn Store>>,
+    store: String,
+    keys: Option<KeyRing>,
+    audit: Option<Audit>,
+    metrics: Option<Metrics>,
+    recorder: Option<Recorder>,
+    /// Watchers of workflow and tool files, which end when they are dropped.
+    _watchers: (Option<LibraryWatcher>, Option<FolderWatcher>),
 }
 
 /// Rejects a public address of a command that has no authentication, unless it is explicitly allowed.
@@ -491,24 +452,50 @@ pub(crate) fn console(tls: Option<Arc<Tls>>) -> Console {
     }
 }
 
-/// Takes one port number for TCP and UDP. Where any will do, one is looked for that is free for
-/// both.
-async fn bind(
-    address: SocketAddr,
-    tls: Option<&Arc<Tls>>,
-) -> anyhow::Result<(http::Bound, Option<webtransport::Bound>)> {
-    let mut tries = if address.port() == 0 { 16 } else { 1 };
-    loop {
-        tries -= 1;
-        let http = bind_http(address).await?;
-        let Some(tls) = tls else { return Ok((http, None)) };
-        match webtransport::bind(http.address(), tls.clone()) {
-            Ok(flow) => return Ok((http, Some(flow))),
-            Err(_) if tries > 0 => {}
-            Err(error) => {
-                anyhow::bail!("{error}. Use --no-webtransport to disable WebTransport");
-            }
+/// Adds the recorder and the metrics of calls.
+fn add_observers(
+    server: ServerBuilder,
+    recorder: Option<&Recorder>,
+    metrics: Option<&Metrics>,
+) -> ServerBuilder {
+    let server = match recorder {
+        Some(recorder) => server.tap(RecordingTap(recorder.clone())),
+        None => server,
+    };
+    match metrics {
+        Some(metrics) => metrics.add_to(server),
+        None => server,
+    }
+}
+
+/// Reloads the configuration on SIGHUP, and refreshes the keys of token issuers.
+async fn refresh(reload: Reloader, hangup: Signal, verifier: Option<Arc<TokenVerifier>>) {
+    let refresh_keys = async {
+        match &verifier {
+            Some(verifier) => verifier.refresh_keys().await,
+            None => std::future::pending().await,
         }
+    };
+    tokio::join!(reload.run(hangup), refresh_keys);
+}
+
+/// Ends everything that runs beside the transports, after the last connection.
+async fn close(
+    server: &Server,
+    gateway: Option<Gateway>,
+    audit: Option<Audit>,
+    recorder: Option<Recorder>,
+) {
+    // Before the gateway, which steps may use.
+    server.shutdown().await;
+    if let Some(gateway) = gateway {
+        gateway.close().await;
+    }
+    if let Some(audit) = audit {
+        audit.close();
+    }
+    if let Some(recorder) = recorder {
+        recording::finish(&recorder);
     }
 }
 
@@ -522,12 +509,6 @@ pub(crate) async fn bind_http(address: SocketAddr) -> anyhow::Result<http::Bound
         ),
         _ => error.into(),
     })
-}
-
-/// Completes when the server is to stop.
-async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
-    // Cannot fail: the sender lives until all have stopped.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
 /// Returns the endpoints of the HTTP transports.

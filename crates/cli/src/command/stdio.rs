@@ -16,6 +16,7 @@ use crate::configuration::File;
 use crate::log;
 use crate::server::offer::{Exposure, OfferOptions};
 use crate::server::tool_files::ToolFiles;
+use crate::server::user_logins::{ReturnTo, UserLogins};
 use crate::server::{access, build, gateway, telemetry, workflows};
 
 /// Serve one client over standard input and output
@@ -61,8 +62,10 @@ impl Stdio {
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
         }
+        let logins = UserLogins::new(self.offer.store());
+        logins.return_to(ReturnTo::LocalPort);
         let gateway = match self.profile {
-            Profile::Standard => gateway::open(&self.offer, &file, false)?,
+            Profile::Standard => gateway::open(&self.offer, &file, false, &logins)?,
             Profile::Workflowlookup => None,
         };
         let (server, workflows, tools) = match self.builder(&file, gateway.as_ref()) {

@@ -66,7 +66,7 @@ enum Action {
 /// Server and task.
 #[derive(Debug, clap::Args)]
 struct TaskOptions {
-    /// Server (address or configured name) and id of the task; with `answer` also the answers
+    /// Server (address or configured name) and id of the task
     #[arg(value_name = "TARGET ID")]
     words: Vec<String>,
 

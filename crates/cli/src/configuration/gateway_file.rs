@@ -61,7 +61,12 @@ impl GatewayFile {
     }
 
     fn parse(text: String, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        if !text.trim_start().starts_with('{') {
+        let is_object = text.trim_start().starts_with('{');
+        // Neither is TOML that anybody means.
+        if text.trim().is_empty() || (!is_object && serde_json::from_str::<Value>(&text).is_ok()) {
+            return Err(NO_SERVERS.to_owned());
+        }
+        if !is_object {
             let servers: Vec<_> = File::parse(&text)?.servers.into_iter().collect();
             let position = |name: &str| {
                 let header = text.find(&format!("[servers.{name}]"));
@@ -119,8 +124,10 @@ fn entries(text: &str) -> Result<(&'static str, Entries<'_>), String> {
             }
         };
     }
-    Err("line 1, column 1: there is no object `mcpServers` from name to server".to_owned())
+    Err(NO_SERVERS.to_owned())
 }
+
+const NO_SERVERS: &str = "line 1, column 1: there is no object `mcpServers` from name to server";
 
 /// Reads one server; `None` if it is disabled or unusable.
 fn read_entry(
@@ -252,6 +259,10 @@ mod tests {
         for (text, problem) in [
             ("{", "line 1, column 1"),
             ("{}", "no object `mcpServers`"),
+            ("", "no object `mcpServers`"),
+            (" \n", "no object `mcpServers`"),
+            ("[]", "no object `mcpServers`"),
+            ("null", "no object `mcpServers`"),
             ("{\n\"mcpServers\": []}", "line 2"),
             ("{\"mcpServers\": {\"a\" 1}}", "line 1"),
         ] {

@@ -184,6 +184,7 @@ fn explain(message: &str) -> String {
     decode_error::reword(message, |name| match decode_error::plain_type(name) {
         "an object" => "a table",
         "an array" => "a list",
+        "socket address" => "an address with a port, for example 127.0.0.1:4433",
         other => other,
     })
 }

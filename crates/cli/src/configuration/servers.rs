@@ -66,7 +66,8 @@ pub(crate) struct ServerEntry {
     pub(crate) answer_seconds: u64,
     /// Longest message of it that is accepted, in bytes: the limit on its results.
     pub(crate) result_bytes: usize,
-    /// OAuth account that is used for it: none, or the one that `mcp-flow login` stored.
+    /// OAuth account that is used for it: none, the one that `mcp-flow login` stored, or one for each
+    /// principal.
     pub(crate) auth: AuthStyle,
     /// Tools that are served, by name with or without prefix; `*` matches any characters, and a
     /// leading `!` excludes.
@@ -93,6 +94,8 @@ pub(crate) enum AuthStyle {
     None,
     /// The account of `mcp-flow login`, for all callers.
     Shared,
+    /// An account for each principal, which logs in when it first uses the server.
+    User,
 }
 
 /// One text, or a list of them.
@@ -291,6 +294,9 @@ impl ServerEntry {
                 let (headers, oauth) = (all(&self.headers)?, self.oauth.clone().map(Box::new));
                 Ok(Target::Address(Address { url, headers, oauth }))
             }
+            (None, Some(command)) if command.trim().is_empty() => {
+                Err("`command` is empty; name the program that is started".to_owned())
+            }
             (None, Some(command)) => {
                 let arguments: Result<Vec<_>, _> = self.args.iter().map(expand).collect();
                 Ok(Target::Command(Spawn {
@@ -416,6 +422,7 @@ mod tests {
         for (file, problem) in [
             (r#"{"mcpServers": {"it": {}}}"#, "url"),
             (r#"{"mcpServers": {"it": {"url": "here"}}}"#, "not a server address"),
+            (r#"{"mcpServers": {"it": {"command": " "}}}"#, "`command` is empty"),
             (r#"{"mcpServers": {"it": {"command": "${NONE}"}}}"#, "NONE"),
             (r#"{"mcpServers": {"it": 7}}"#, "found integer `7`"),
             ("servers = 7", "found integer `7`"),

@@ -21,7 +21,7 @@ pub(crate) struct TelemetrySection {
     pub(crate) traces: bool,
     /// Export durations of operations and sessions.
     pub(crate) metrics: bool,
-    /// Export log records, at the level of the log.
+    /// Export log records, from `info` on.
     pub(crate) logs: bool,
     /// Share of traces that are recorded, from 0 to 1, unless the caller has decided.
     #[schemars(range(min = 0.0, max = 1.0))]

@@ -101,6 +101,7 @@ issuer = 7
         ("limits = true", "expected a table, found boolean `true`"),
         ("[limits]\nframe_bytes = -1", "expected a whole number from 0, found integer `-1`"),
         ("[serve]\nlisten = \"here\"", "expected an address with a port"),
+        ("[serve]\nlisten = 7", "expected an address with a port"),
     ] {
         let found = File::parse(text).unwrap_err();
         assert!(found.contains(problem), "{found}");

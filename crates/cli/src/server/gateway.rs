@@ -1,6 +1,7 @@
 //! Servers behind this one: those of `--gateway FILE`, and those with `gateway = true` in the
 //! configuration.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::configuration::{AuthStyle, File, GatewayFile, IsolationStyle, ServerE
 use crate::exit::{Exit, Failure};
 use crate::server::offer::OfferOptions;
 use crate::server::store::{DEFAULT, StoreUrl};
+use crate::server::user_logins::UserLogins;
 
 /// Opens the gateway; `None` if no server is to be served, unless some may be added by a reload. Pins
 /// are kept next to the store.
@@ -24,9 +26,10 @@ pub(crate) fn open(
     offer: &OfferOptions,
     file: &File,
     is_reloaded: bool,
+    logins: &Arc<UserLogins>,
 ) -> anyhow::Result<Option<Gateway>> {
     let path = offer.gateway.as_deref();
-    let upstreams = settings(path, file)?;
+    let upstreams = settings(path, file, logins)?;
     if upstreams.is_empty() && path.is_none() && !is_reloaded {
         return Ok(None);
     }
@@ -52,13 +55,17 @@ pub(crate) fn pins_path(store: Option<&StoreUrl>) -> Option<PathBuf> {
 }
 
 /// Settings of all servers that are served: those of the gateway's file first.
-pub(crate) fn settings(path: Option<&Path>, file: &File) -> anyhow::Result<Vec<UpstreamSettings>> {
+pub(crate) fn settings(
+    path: Option<&Path>,
+    file: &File,
+    logins: &Arc<UserLogins>,
+) -> anyhow::Result<Vec<UpstreamSettings>> {
     let mut all = Vec::new();
     if let Some(path) = path {
         let mut listed = GatewayFile::read(path)?;
         let mut problems = Vec::new();
         for (name, entry) in &listed.servers {
-            match upstream(name, entry) {
+            match upstream(name, entry, logins) {
                 Ok(settings) => all.push(settings),
                 Err(own) => problems.extend(own.into_iter().map(|own| (name.clone(), own))),
             }
@@ -73,7 +80,7 @@ pub(crate) fn settings(path: Option<&Path>, file: &File) -> anyhow::Result<Vec<U
     }
     let mut problems = Vec::new();
     for (name, entry) in file.servers.iter().filter(|(_, entry)| entry.gateway) {
-        match upstream(name, entry) {
+        match upstream(name, entry, logins) {
             Ok(settings) => all.push(settings),
             Err(own) => {
                 problems.extend(own.iter().map(|problem| format!("[servers.{name}]: {problem}")));
@@ -86,10 +93,30 @@ pub(crate) fn settings(path: Option<&Path>, file: &File) -> anyhow::Result<Vec<U
     if problems.is_empty() { Ok(all) } else { Err(usage(&problems.join("\n"))) }
 }
 
-fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, Vec<String>> {
+fn upstream(
+    name: &str,
+    entry: &ServerEntry,
+    logins: &Arc<UserLogins>,
+) -> Result<UpstreamSettings, Vec<String>> {
+    let mut problems = check(entry);
     let target = entry.target(|variable| std::env::var(variable).ok());
-    let target = target.map_err(|problem| vec![problem])?;
-    let mut settings = UpstreamSettings::new(name, connector(&target, entry.auth)?);
+    let connected = match &target {
+        Ok(target) => connector(target, entry.auth),
+        Err(problem) => Err(vec![problem.clone()]),
+    };
+    let (target, (connector, options)) = match (target, connected) {
+        (Ok(target), Ok(connected)) if problems.is_empty() => (target, connected),
+        (_, connected) => {
+            problems.extend(connected.err().unwrap_or_default());
+            return Err(problems);
+        }
+    };
+    let mut settings = UpstreamSettings::new(name, connector.clone());
+    if let (AuthStyle::User, Target::Address(address)) = (entry.auth, &target) {
+        let accounts = logins.accounts(name, address, options, connector);
+        let accounts = accounts.map_err(|problem| vec![format!("{problem:#}")])?;
+        settings.accounts = Some(Arc::new(accounts));
+    }
     // The values of environment variables may have changed as well.
     settings.fingerprint = format!("{target:?} {entry:?}");
     settings.isolation = match entry.isolation {
@@ -97,7 +124,7 @@ fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, Vec<Str
         IsolationStyle::Session => Isolation::Session,
         IsolationStyle::Principal => Isolation::Principal,
     };
-    settings.instances = entry.instances.clamp(1, MAX_INSTANCES);
+    settings.instances = entry.instances;
     settings.idle_timeout = Duration::from_secs(entry.idle_seconds);
     settings.call_timeout = Duration::from_secs(entry.timeout_seconds.max(1));
     settings.connect_timeout = Duration::from_secs(entry.connect_seconds.max(1));
@@ -112,13 +139,39 @@ fn upstream(name: &str, entry: &ServerEntry) -> Result<UpstreamSettings, Vec<Str
     Ok(settings)
 }
 
-/// Connector of a server. Only headers of the configuration are sent: never those of a caller.
-fn connector(target: &Target, auth: AuthStyle) -> Result<Arc<dyn Connector>, Vec<String>> {
+/// Problems with what is served of a server.
+fn check(entry: &ServerEntry) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !(1..=MAX_INSTANCES).contains(&entry.instances) {
+        let given = entry.instances;
+        problems.push(format!("`instances` must be from 1 to {MAX_INSTANCES}, not {given}"));
+    }
+    let mut used = BTreeMap::new();
+    for (tool, new) in &entry.rename {
+        let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        if new.is_empty() || !new.chars().all(is_valid) {
+            problems.push(format!(
+                "`rename.{tool}`: {new:?} is not a name of a tool; use letters, digits, `_`, `-` and `.`"
+            ));
+        }
+        if let Some(other) = used.insert(new, tool) {
+            problems.push(format!("`rename`: {other} and {tool} are both renamed to {new:?}"));
+        }
+    }
+    problems
+}
+
+/// Connector of a server, with the options it was made with. Only headers of the configuration are
+/// sent: never those of a caller.
+fn connector(
+    target: &Target,
+    auth: AuthStyle,
+) -> Result<(Arc<dyn Connector>, HttpOptions), Vec<String>> {
     let address = match target {
         Target::Command(_) if auth != AuthStyle::None => {
             return Err(vec!["`auth` is for servers with a `url`".to_owned()]);
         }
-        Target::Command(spawn) => return Ok(Arc::new(program(spawn))),
+        Target::Command(spawn) => return Ok((Arc::new(program(spawn)), HttpOptions::new())),
         Target::Address(address) => address,
     };
     let (mut options, mut problems) = (HttpOptions::new(), Vec::new());
@@ -140,7 +193,7 @@ fn connector(target: &Target, auth: AuthStyle) -> Result<Arc<dyn Connector>, Vec
         }
     }
     match mcp_flow::client::connector(&address.url, &options) {
-        Ok(connector) if problems.is_empty() => Ok(connector),
+        Ok(connector) if problems.is_empty() => Ok((connector, options)),
         Ok(_) => Err(problems),
         Err(bad) => Err([problems, vec![bad.to_string()]].concat()),
     }

@@ -16,6 +16,7 @@ use mcp_flow::{
     ContentForm, Dialect, Interaction, Limits, Revision, Server, ServerBuilder, ToolNames,
     VersionPolicy,
 };
+use mcp_flow_declarative::ToolLibrary;
 use mcp_flow_examples::read_file::Files;
 use mcp_flow_gateway::Gateway;
 use schemars::JsonSchema;
@@ -274,14 +275,8 @@ impl OfferOptions {
         Ok(server)
     }
 
-    /// Adds the flows and their session store.
-    fn add_flows(
-        &self,
-        server: ServerBuilder,
-        workflows: LookupTools,
-        exposure: Exposure,
-        gateway: Option<&Gateway>,
-    ) -> anyhow::Result<OfferedServer> {
+    /// Limits on sessions and their answers.
+    fn session_limits(&self) -> engine::SessionLimits {
         let rate = self
             .answers_per_second
             .filter(|answers| *answers > 0)
@@ -291,16 +286,32 @@ impl OfferOptions {
         if let Some(seconds) = self.remembered_seconds {
             limits.bounds.retention = Duration::from_secs(seconds);
         }
-        let flows = Interaction::builder().limits(limits);
+        limits
+    }
+
+    /// Opens the tool files, if there are any.
+    fn tool_library(&self) -> anyhow::Result<Option<ToolLibrary>> {
+        let library = tool_files::open(&self.tools)?;
+        Ok(match self.internal_tools {
+            true => library.map(ToolLibrary::serve_internal),
+            false => library,
+        })
+    }
+
+    /// Adds the flows and their session store.
+    fn add_flows(
+        &self,
+        server: ServerBuilder,
+        workflows: LookupTools,
+        exposure: Exposure,
+        gateway: Option<&Gateway>,
+    ) -> anyhow::Result<OfferedServer> {
+        let flows = Interaction::builder().limits(self.session_limits());
         let mut flows = flows.call_inactivity(self.times.call_wait());
         if !self.no_examples {
             flows = flows.flows(mcp_flow_examples::flows());
         }
-        let library = tool_files::open(&self.tools)?;
-        let library = match self.internal_tools {
-            true => library.map(mcp_flow_declarative::ToolLibrary::serve_internal),
-            false => library,
-        };
+        let library = self.tool_library()?;
         let server = match &library {
             Some(_) => server.resources(mcp_flow_declarative::schema_resource()),
             None => server,
@@ -316,19 +327,7 @@ impl OfferOptions {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
         if self.no_interaction {
-            let flows = flows.disabled().build();
-            let server = flows.add_to(server);
-            let (sessions, store) = (None, "none".to_owned());
-            let tools = library.map(|library| ToolFiles { library, flows });
-            return Ok(OfferedServer {
-                server,
-                sessions,
-                durable_store: None,
-                store,
-                keys: None,
-                workflows,
-                tools,
-            });
+            return Ok(without_sessions(flows.disabled().build(), server, workflows, library));
         }
         let OpenedStore { store, keys, guard, is_durable, location } =
             match self.stateless && !self.replay_guard {
@@ -376,6 +375,24 @@ impl OfferOptions {
         let store = if self.stateless { "carried by clients".to_owned() } else { location };
         let keys = Some(keys);
         Ok(OfferedServer { server, sessions, durable_store, store, keys, workflows, tools })
+    }
+}
+
+/// A server whose flows are plain tools, without sessions.
+fn without_sessions(
+    flows: Interaction,
+    server: ServerBuilder,
+    workflows: LookupTools,
+    library: Option<ToolLibrary>,
+) -> OfferedServer {
+    OfferedServer {
+        server: flows.add_to(server),
+        sessions: None,
+        durable_store: None,
+        store: "none".to_owned(),
+        keys: None,
+        workflows,
+        tools: library.map(|library| ToolFiles { library, flows }),
     }
 }
 

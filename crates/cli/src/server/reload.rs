@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::log;
+use crate::server::user_logins::UserLogins;
 use crate::server::{access, gateway};
 
 /// Listens for SIGHUP, which would end the process otherwise. To be called before the server is
@@ -38,6 +39,7 @@ pub(crate) struct Reloader {
     pub(crate) server: Server,
     pub(crate) gateway: Option<Gateway>,
     pub(crate) gateway_file: Option<PathBuf>,
+    pub(crate) logins: Arc<UserLogins>,
 }
 
 impl Reloader {
@@ -80,7 +82,7 @@ impl Reloader {
         let mut file = File::read_or_default(self.path.as_deref())?;
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         // Everything that can fail comes first, so that nothing is applied in part.
-        let upstreams = gateway::settings(self.gateway_file.as_deref(), &file)?;
+        let upstreams = gateway::settings(self.gateway_file.as_deref(), &file, &self.logins)?;
         let keys = file.signing.keys()?;
         let signing = match (self.server.signing(), &keys) {
             (Some(signing), Some(keys)) => Some((signing, keys)),

@@ -3,14 +3,14 @@
 mod import;
 mod url;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store};
-use mcp_flow::store_postgres::{PostgresStore, PostgresUrl};
+use mcp_flow::store_postgres::PostgresStore;
 use mcp_flow::store_redb::RedbStore;
 use mcp_flow::store_sqlite::{SqliteStore, StoreOpenError, keys};
 
@@ -86,21 +86,26 @@ pub(crate) fn open_url(url: &StoreUrl) -> Result<Option<OpenedStore>, StoreOpenE
             OpenedStore::durable(store, keys, location)
         }
         StoreUrl::Postgres(url) => {
-            let keys = postgres_keys()?;
-            let store = Arc::new(open_postgres(url, keys.clone())?);
-            OpenedStore::durable(store, keys, location)
+            let (keys, created) = postgres_keys()?;
+            let store = PostgresStore::open(url, keys.clone()).inspect_err(|error| {
+                // The keys of another node are needed, and new ones would hide that.
+                if let Some(created) = created.filter(|_| matches!(error, StoreOpenError::WrongKey))
+                {
+                    let _ = std::fs::remove_file(created);
+                }
+            })?;
+            OpenedStore::durable(Arc::new(store), keys, location)
         }
     }))
 }
 
-fn open_postgres(url: &PostgresUrl, keys: KeyRing) -> Result<PostgresStore, StoreOpenError> {
-    PostgresStore::open(url, keys)
-}
-
 /// Reads the keys of a database: those of the variable, or of a file that is created on the first
-/// node and has to be copied to the others.
-fn postgres_keys() -> Result<KeyRing, StoreOpenError> {
-    keys::find(Path::new(POSTGRES))
+/// node and has to be copied to the others. Returns the file if it was created now.
+fn postgres_keys() -> Result<(KeyRing, Option<PathBuf>), StoreOpenError> {
+    let path = keys::path(Path::new(POSTGRES));
+    let existed = path.exists();
+    let keys = keys::find(Path::new(POSTGRES))?;
+    Ok((keys, Some(path).filter(|path| !existed && path.exists())))
 }
 
 /// Returns whether a server can run without the store after this error.
@@ -112,12 +117,25 @@ fn is_recoverable(error: &StoreOpenError) -> bool {
     }
 }
 
+/// The keys of a store, with the path that files next to it are named after; none for a store in
+/// memory. They are created if there are none yet.
+pub(crate) fn keys_of(url: Option<&StoreUrl>) -> anyhow::Result<Option<(PathBuf, KeyRing)>> {
+    let path = match url {
+        Some(StoreUrl::Memory) => return Ok(None),
+        Some(StoreUrl::Redb(path) | StoreUrl::Sqlite(path)) => path.as_path(),
+        Some(StoreUrl::Postgres(_)) => Path::new(POSTGRES),
+        None => Path::new(DEFAULT),
+    };
+    let keys = keys::find(path).context("cannot read the keys of the store")?;
+    Ok(Some((path.to_owned(), keys)))
+}
+
 /// Opens only the keys of a store, for tokens that survive a restart.
 pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<OpenedStore> {
     let found = match url {
         Some(StoreUrl::Memory) => return in_memory(),
         Some(StoreUrl::Redb(path) | StoreUrl::Sqlite(path)) => keys::find(path),
-        Some(StoreUrl::Postgres(_)) => postgres_keys(),
+        Some(StoreUrl::Postgres(_)) => postgres_keys().map(|(keys, _)| keys),
         None => keys::find(Path::new(DEFAULT)),
     };
     match found {

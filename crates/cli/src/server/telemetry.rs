@@ -3,6 +3,7 @@
 use mcp_flow_otlp::{Telemetry, read_environment};
 
 use crate::configuration::TelemetrySection;
+use crate::log;
 
 /// Starts telemetry. Problems are logged: a server works without it.
 pub(crate) fn start(section: &TelemetrySection) -> Option<Telemetry> {
@@ -12,8 +13,13 @@ pub(crate) fn start(section: &TelemetrySection) -> Option<Telemetry> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    Telemetry::start(&settings).unwrap_or_else(|error| {
+    let started = Telemetry::start(&settings).unwrap_or_else(|error| {
         tracing::warn!(%error, "telemetry cannot start; the server continues without it");
         None
-    })
+    });
+    if started.is_some() {
+        log::export();
+        tracing::info!("telemetry is exported");
+    }
+    started
 }

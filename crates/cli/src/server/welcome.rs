@@ -1,4 +1,4 @@
-//! The first words to a person who starts the program without arguments in a terminal: what it serves,
+//! The startup message for a person who starts the program without arguments in a terminal: what it serves,
 //! where the console is, and what to try next.
 
 use std::time::Duration;

@@ -176,7 +176,7 @@ fn a_watched_resource_is_shown_when_it_changes() {
     for (endpoint, [old, new]) in [("mcp", ["old", "new"]), ("webtransport", ["new", "newest"])] {
         let target = server.endpoints[endpoint].as_str().unwrap();
         let mut watching = Command::new(PROGRAM)
-            .args(["watch", target, &uri, "--changes", "1", "--certificate-hash", hash])
+            .args(["watch", target, &uri, "--count", "1", "--certificate-hash", hash])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

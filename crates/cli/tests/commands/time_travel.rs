@@ -27,6 +27,19 @@ async fn sessions_are_stepped_through_compared_and_exported() {
     for part in ["started register", "asked name", "answered name", "\"Ada\"", "asked email"] {
         assert!(online.contains(part), "no {part} in {online}");
     }
+    // The traffic that caused each event is shown, although nobody watched, and no other.
+    for (label, method, other) in [
+        ("started register", "interaction.start", "interaction.respond"),
+        ("asked name", "interaction.start", "interaction.respond"),
+        ("answered name", "interaction.respond", "interaction.start"),
+        ("asked email", "interaction.respond", "interaction.start"),
+    ] {
+        let number = online.lines().position(|line| line.contains(label)).unwrap().to_string();
+        let at = ["sessions", "history", &ada, "--url", server.url(), "--at", &number];
+        let (detail, _, _) = run(&at, "");
+        assert!(detail.contains(&format!("traffic   {method} ")), "{label}: {detail}");
+        assert!(!detail.contains(&format!("traffic   {other} ")), "{label}: {detail}");
+    }
     drop(server);
 
     let (offline, _, _) = run(&["sessions", "history", &ada, "--store", &store], "");

@@ -129,7 +129,10 @@ fn an_invalid_file_is_rejected_with_all_problems() {
 "e": {"command": "true", "auth": "shared"},
 "f": {"url": "http://"},
 "g h": {"command": "true"},
-"g_h": {"command": "true"}
+"g_h": {"command": "true"},
+"i": {"command": ""},
+"k": {"command": "true", "instances": 0},
+"j": {"command": "true", "rename": {"a": "x", "b": "x", "c": "x y"}}
 }}"#;
     std::fs::write(&file, text).unwrap();
     let file = file.display().to_string();
@@ -138,9 +141,9 @@ fn an_invalid_file_is_rejected_with_all_problems() {
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(2), "{said}");
         let lines: Vec<_> = said.lines().collect();
-        let found = [2, 3, 4, 5, 5, 6, 7, 9].iter().zip(&lines);
+        let found = [2, 3, 4, 5, 5, 6, 7, 9, 10, 11, 12, 12].iter().zip(&lines);
         let is_there = |(line, said): (&i32, &&str)| said.contains(&format!(": line {line}, "));
-        assert!(lines.len() == 8 && found.clone().all(is_there), "{said}");
+        assert!(lines.len() == 12 && found.clone().all(is_there), "{said}");
     }
 }
 

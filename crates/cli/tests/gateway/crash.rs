@@ -1,4 +1,5 @@
-//! `kill -9` of the gateway while a question is open, in every combination of revisions.
+//! `kill -9` of the gateway, or of the upstream, while a question is open, in every combination of
+//! revisions.
 
 use std::path::Path;
 use std::process::Command;
@@ -163,7 +164,8 @@ async fn a_stateless_client_and_a_stateless_upstream_go_on() {
 /// was killed among those that are alive.
 #[tokio::test]
 async fn a_stateless_client_hears_that_an_earlier_upstream_was_lost() {
-    for (store, is_rerun) in [("redb", false), ("redb", true), ("sqlite", false), ("sqlite", true)] {
+    for (store, is_rerun) in [("redb", false), ("redb", true), ("sqlite", false), ("sqlite", true)]
+    {
         let folder = tempfile::tempdir().unwrap();
         let mut upstream = earlier_upstream(folder.path());
         if is_rerun {
@@ -189,6 +191,100 @@ async fn a_stateless_client_hears_that_an_earlier_upstream_was_lost() {
             assert_eq!(calls.lines().count(), 1);
         }
     }
+}
+
+/// An upstream that notes the id of its process in the file `process`.
+fn noting_its_process(folder: &Path, mut upstream: Value) -> Value {
+    let file = folder.join("process").display().to_string();
+    let mut words = vec![json!("-c"), json!("echo $$ > \"$0\"; exec \"$@\""), json!(file)];
+    words.push(upstream["command"].take());
+    words.extend(upstream["args"].as_array().cloned().unwrap_or_default());
+    (upstream["command"], upstream["args"]) = (json!("sh"), Value::Array(words));
+    upstream
+}
+
+/// Kills the upstream as the system would. What is sent to one that goes on is lost until the gateway has
+/// noticed, so this waits until another process has answered.
+async fn kill_upstream(peer: &mut Peer, folder: &Path, tool: &str, params: fn(Value) -> Value) {
+    let process = std::fs::read_to_string(folder.join("process")).unwrap();
+    let killed = output(Command::new("kill").args(["-9", process.trim()]));
+    assert!(killed.status.success(), "{killed:?}");
+    if tool != "up.register" {
+        return;
+    }
+    let sum = json!({"name": "up.calculator.add", "arguments": {"a": 2, "b": 3}});
+    let restarted = async {
+        while peer.call("tools/call", params(sum.clone())).await["result"]["content"].is_null() {}
+    };
+    within("the next process of the upstream", restarted).await;
+}
+
+/// A stateless upstream goes on in another process, with the answers to its questions; a call of an
+/// earlier one is lost with its process, and every client hears that.
+#[tokio::test]
+async fn a_killed_upstream_goes_on_or_is_lost() {
+    for is_client_stateless in [false, true] {
+        for is_upstream_stateless in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (upstream, tool) = match is_upstream_stateless {
+                true => (stateless_upstream(folder.path()), "up.register"),
+                false => (earlier_upstream(folder.path()), "up.greet"),
+            };
+            let upstream = noting_its_process(folder.path(), upstream);
+            let (_program, mut peer) = start(folder.path(), &upstream);
+            let given = [json!({"name": "Ada"}), json!({"email": "ada@example.com"})];
+            let answered = match is_client_stateless {
+                true => repeated(&mut peer, folder.path(), tool, &given).await,
+                false => asked(&mut peer, folder.path(), tool, &given).await,
+            };
+            if is_upstream_stateless {
+                let content = answered["result"]["content"].to_string();
+                assert!(content.contains("ada@example.com"), "{is_client_stateless} {answered}");
+            } else {
+                let name = &answered["error"]["data"]["name"];
+                assert_eq!(name, "UPSTREAM_LOST", "{is_client_stateless} {answered}");
+            }
+            // It is started again for the next call.
+            let again = match is_client_stateless {
+                true => call(&mut peer, tool, None, &json!({})).await["result"].clone(),
+                false => question(&mut peer, tool).await["params"].clone(),
+            };
+            assert!(again.to_string().contains("message"), "{again}");
+        }
+    }
+}
+
+/// Repeats a request with the answers to its questions. Before each, the upstream is killed.
+async fn repeated(peer: &mut Peer, folder: &Path, tool: &str, given: &[Value]) -> Value {
+    let mut answered = call(peer, tool, None, &json!({})).await;
+    for answer in given {
+        let result = answered["result"].clone();
+        if result["resultType"] != "input_required" {
+            break;
+        }
+        kill_upstream(peer, folder, tool, stateless).await;
+        let responses = answers(&result, answer);
+        answered = call(peer, tool, Some(&result["requestState"]), &responses).await;
+    }
+    answered
+}
+
+/// Answers the questions of a call, which come as requests. Before each, the upstream is killed.
+async fn asked(peer: &mut Peer, folder: &Path, tool: &str, given: &[Value]) -> Value {
+    initialize(peer).await;
+    let id = peer.ask("tools/call", json!({"name": tool, "arguments": {}}));
+    let is_next =
+        |message: &Value| message["method"] == "elicitation/create" || message["id"] == id;
+    for answer in given {
+        let question = peer.find(is_next).await;
+        if question.get("method").is_none() {
+            return question;
+        }
+        kill_upstream(peer, folder, tool, |params| params).await;
+        peer.send(json!({"jsonrpc": "2.0", "id": question["id"], "result":
+            {"action": "accept", "content": answer}}));
+    }
+    peer.reply_to(id).await
 }
 
 pub(super) async fn call(

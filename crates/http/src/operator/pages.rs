@@ -9,7 +9,7 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, StatusCode};
+use hyper::{Method, StatusCode, Uri};
 
 use crate::response::{HttpResponse, empty, text};
 
@@ -51,6 +51,38 @@ impl Page {
         self.zipped = Some(zipped);
         self
     }
+}
+
+/// Pages that a browser visits once, such as the end of a login. They are served without authentication,
+/// and never cached.
+pub trait VisitedPages: fmt::Debug + Send + Sync + 'static {
+    /// Visits the page at a path with a query, which may be empty, and returns its HTML: `Err` if it is
+    /// not valid any more. `None` if the path is none of these.
+    fn visit(&self, path: &str, query: &str) -> Option<Result<String, String>>;
+}
+
+/// Serves a visited page, or returns `None` if the request is not for one.
+pub(crate) fn visit(pages: &dyn VisitedPages, method: &Method, uri: &Uri) -> Option<HttpResponse> {
+    if *method != Method::GET {
+        return None;
+    }
+    let (status, html) = match pages.visit(uri.path(), uri.query().unwrap_or_default())? {
+        Ok(html) => (StatusCode::OK, html),
+        Err(html) => (StatusCode::NOT_FOUND, html),
+    };
+    let mut response = text(status, html);
+    let added = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+        // The URL may contain a code.
+        (REFERRER_POLICY, "no-referrer"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        added.insert(name, HeaderValue::from_static(value));
+    }
+    Some(response)
 }
 
 /// Serves a page, or returns `None` if the request is not for one.

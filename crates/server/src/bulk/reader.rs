@@ -165,17 +165,30 @@ fn read_piece(file: &Arc<File>, left: &Range<u64>) -> Option<JoinHandle<io::Resu
     let (file, start, size) = (file.clone(), left.start, size.min(FILE_PIECE));
     Some(tokio::task::spawn_blocking(move || {
         let mut piece = Vec::with_capacity(size);
-        loop {
-            let buffer = rustix::buffer::spare_capacity(&mut piece);
-            match rustix::io::pread(&file, buffer, start) {
-                Ok(_) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        read_at(&file, &mut piece, start)?;
         piece.truncate(size);
         Ok(piece)
     }))
+}
+
+/// Reads what fits into a buffer from a position of a file.
+#[cfg(unix)]
+fn read_at(file: &File, piece: &mut Vec<u8>, start: u64) -> io::Result<()> {
+    loop {
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(piece), start) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, piece: &mut Vec<u8>, start: u64) -> io::Result<()> {
+    piece.resize(piece.capacity(), 0);
+    let count = std::os::windows::fs::FileExt::seek_read(file, piece, start)?;
+    piece.truncate(count);
+    Ok(())
 }
 
 fn poll(

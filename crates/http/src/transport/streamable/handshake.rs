@@ -313,7 +313,10 @@ async fn find(
             Ok(response) => return Err(response),
             Err(Unreachable::NoUrl) => return Err(unknown_session()),
             Err(Unreachable::Silent) => {
-                wait_for_release(service, id, node).await;
+                // A node that is alive and does not answer will not answer the next attempt either.
+                if !wait_for_release(service, id, node).await {
+                    break;
+                }
                 silent = Some(node);
             }
         }

@@ -105,9 +105,10 @@ async fn find_holder(
     Location::Unavailable
 }
 
-/// Waits until a node that does not answer is gone, or has released a session.
-pub(super) async fn wait_for_release(service: &Service, id: &str, node: u64) {
-    let Some(cluster) = &service.cluster else { return };
+/// Waits until a node that does not answer is gone, or has released a session. False if neither
+/// happens in time.
+pub(super) async fn wait_for_release(service: &Service, id: &str, node: u64) -> bool {
+    let Some(cluster) = &service.cluster else { return false };
     let released = async {
         loop {
             let is_held =
@@ -119,7 +120,7 @@ pub(super) async fn wait_for_release(service: &Service, id: &str, node: u64) {
             tokio::time::sleep(PAUSE).await;
         }
     };
-    let _ = timeout(RELEASE_TIMEOUT, released).await;
+    timeout(RELEASE_TIMEOUT, released).await.is_ok()
 }
 
 /// Record of a session whose node is gone.
@@ -178,6 +179,6 @@ const ATTEMPTS: usize = 3;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time to wait for a node to be gone: more than a lease and a heartbeat.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(50);
