@@ -34,6 +34,8 @@ use crate::slot::Slot;
 use crate::slots::Slots;
 use crate::view::{SessionStatus, View};
 
+pub(crate) use start::new_id;
+
 pub use request::{AnswerReply, AnswerRequest, SeenTurn, StartRequest};
 
 /// Runs flows and stores their sessions.

@@ -1,9 +1,10 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
 mod error;
+mod label;
 mod timer;
-
 mod version;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -263,7 +263,8 @@ async fn versions_keep_old_sessions_as_they_are() {
         let end = result(&answer(&engine(version(1..=3)), passed, json!("z")).await);
         assert_eq!(end, json!(["1", null, "x", "z", [1, 1, 1]]));
     }
-    let empty = engine_of(&Arc::new(MemoryStore::new()), version(std::ops::RangeInclusive::new(2, 1)));
+    let empty =
+        engine_of(&Arc::new(MemoryStore::new()), version(std::ops::RangeInclusive::new(2, 1)));
     let id = empty.start(start("f")).await.unwrap().id;
     assert!(fault(&answer(&empty, id, json!("x")).await).message.contains("an empty range"));
 }

@@ -5,6 +5,7 @@
 mod changes;
 mod client_held;
 mod cluster;
+mod histories;
 mod limits;
 mod questions;
 mod replay;

@@ -48,7 +48,7 @@ pub(crate) fn session_error(fault: RpcErrorKind, session: &str) -> RpcError {
 }
 
 /// Converts an error of the engine about a session.
-pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
+pub fn engine_error(session: &str, error: &EngineError) -> RpcError {
     match error {
         EngineError::NotFound => session_error(SESSION_NOT_FOUND, session),
         EngineError::Expired(limit) => {
@@ -81,6 +81,12 @@ pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
             .with("toolName", name.as_str()),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => session_error(SESSION_NOT_FOUND, session),
+        EngineError::BadHistory(bad) => session_error(VALIDATION_FAILED, session)
+            .with("position", bad.position)
+            .details(bad.to_string()),
+        EngineError::SessionExists(id) => session_error(VALIDATION_FAILED, &id.to_string())
+            .with("reason", "exists")
+            .details(error.to_string()),
         EngineError::Outdated => outdated_token(session, State::Processing),
         // Only client-held sessions: the client still has the token of before.
         EngineError::Timeout { operation } => session_error(TIMEOUT, session)

@@ -157,6 +157,9 @@ impl Replay {
                 JournalEvent::DataSet { key, .. } => {
                     *replay.notes.entry_ref(key.as_str()).or_default() += 1;
                 }
+                JournalEvent::Labelled { key, .. } => {
+                    *replay.notes.entry(label_note(key)).or_default() += 1;
+                }
                 JournalEvent::StepDone { key, number, outcome, .. } => {
                     let (key, outcome) = (key.clone(), outcome.clone());
                     replay.push(Entry::StepDone { key, number: *number, outcome });
@@ -349,6 +352,11 @@ impl Replay {
         self.drawn.get_mut(key)?.pop_front()
     }
 
+    /// Returns whether a label of this key was set before; each time counts once.
+    pub fn labelled(&mut self, key: &str) -> bool {
+        self.noted(&label_note(key))
+    }
+
     /// Returns whether data of this key was set before; each time counts once.
     pub fn noted(&mut self, key: &str) -> bool {
         match self.notes.get_mut(key) {
@@ -376,6 +384,11 @@ impl Replay {
         self.loaded > 0
     }
 
+    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
+    pub fn next_index(&self) -> Option<usize> {
+        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
+    }
+
     /// Describes how the next record differs from what the flow asks for, or from its end.
     pub fn divergence(&self, now: Option<&(String, String)>) -> Divergence {
         let mut next = self.entries.iter().filter_map(|Recorded { index, entry }| match entry {
@@ -384,11 +397,6 @@ impl Replay {
             Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
             Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
             Entry::Answered { .. }
-    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
-    pub fn next_index(&self) -> Option<usize> {
-        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
-    }
-
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
             | Entry::TimerDropped { .. } => None,
@@ -455,6 +463,8 @@ impl Replay {
             | JournalEvent::StepBegun { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
+            | JournalEvent::Imported { .. }
             | JournalEvent::Stuck { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => None,
@@ -483,6 +493,11 @@ impl Replay {
         self.passes_deliveries = false;
         self.entries.remove(index).map(|recorded| recorded.entry)
     }
+}
+
+/// Returns the note of a label. No key of data begins like that.
+fn label_note(key: &str) -> String {
+    format!("~label {key}")
 }
 
 /// Key and description of a question, for [`Replay::divergence`].

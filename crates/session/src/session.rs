@@ -8,7 +8,7 @@ mod size;
 mod tests;
 mod timer;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -63,6 +63,8 @@ pub struct Session {
     pub stuck: Option<Divergence>,
     /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
+    /// Labels set by the flow, by which the session can be found.
+    pub labels: BTreeMap<String, String>,
     /// Keys of the questions that parameters answered.
     pub given: Vec<String>,
     /// Number of questions asked or answered by parameters.
@@ -126,6 +128,7 @@ impl Session {
             deadline: self.deadline(),
             wakes: self.wakes(),
             is_asleep: self.is_asleep(),
+            labels: self.labels.clone(),
             stuck: self.stuck.clone(),
         }
     }

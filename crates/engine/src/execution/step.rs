@@ -90,6 +90,22 @@ impl Execution {
         let _ = self.command(Command::Set { key: key.to_owned(), value });
     }
 
+    /// Sets a label of the session, unless the journal being replayed has it. Returns whether there
+    /// is room for it.
+    pub(crate) fn set_label(&self, key: &str, value: String) -> bool {
+        let mut state = self.lock();
+        if state.replay.labelled(key) {
+            return true;
+        }
+        let labels = &state.session.labels;
+        if labels.len() >= MAX_LABELS && !labels.contains_key(key) {
+            return false;
+        }
+        drop(state);
+        let _ = self.command(Command::Label { key: key.to_owned(), value });
+        true
+    }
+
     pub(crate) fn step_begins(&self, key: &str) {
         self.lock().running_steps.push(key.to_owned());
     }
@@ -101,3 +117,6 @@ impl Execution {
         }
     }
 }
+
+/// Most labels of a session.
+pub(crate) const MAX_LABELS: usize = 16;

@@ -1,6 +1,6 @@
 //! Application of events: the state transitions of the protocol (INT-062 to INT-069, C-42).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Map;
 
@@ -51,6 +51,7 @@ impl Session {
             wrong: Vec::new(),
             queued: VecDeque::new(),
             skipped: 0,
+            labels: BTreeMap::new(),
             timers: Vec::new(),
             timers_set: 0,
             slept: 0,
@@ -141,7 +142,9 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => {
                 self.queued.retain(|queued| queued.number != question);
             }
-            JournalEvent::StepBegun { .. } | JournalEvent::StepDone { .. } => {}
+            JournalEvent::StepBegun { .. }
+            | JournalEvent::StepFailed { .. }
+            | JournalEvent::StepDone { .. } => {}
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
@@ -156,6 +159,10 @@ impl Session {
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
+            JournalEvent::Imported { .. } => {}
+            JournalEvent::Labelled { key, value, .. } => {
+                self.labels.insert(key, value);
+            }
             JournalEvent::Ended(ended) => self.finish(ended),
         }
         Ok(())
@@ -167,7 +174,10 @@ impl Session {
         let waiting = self.state == State::WaitingUser;
         let is_settled = matches!(
             event,
-            JournalEvent::Stuck { .. } | JournalEvent::Unstuck { .. } | JournalEvent::Ended(_)
+            JournalEvent::Stuck { .. }
+                | JournalEvent::Unstuck { .. }
+                | JournalEvent::Imported { .. }
+                | JournalEvent::Ended(_)
         );
         if self.stuck.is_some() && !is_settled {
             return false;
@@ -179,8 +189,10 @@ impl Session {
             // A branch of a flow may work while another waits for an answer.
             JournalEvent::Given { .. }
             | JournalEvent::StepBegun { .. }
+            | JournalEvent::StepFailed { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. } => running || waiting,
             JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
             // It may have fired before the flow got to know.
@@ -197,6 +209,7 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => self.can_withdraw(*question),
             JournalEvent::Stuck { .. } => !self.state.is_final(),
             JournalEvent::Unstuck { .. } => self.stuck.is_some(),
+            JournalEvent::Imported { .. } => !self.state.is_final(),
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }

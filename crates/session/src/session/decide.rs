@@ -10,7 +10,7 @@ use super::apply::not_before;
 use super::{MAX_TIMERS, QueuedQuestion, Session, State, size};
 use crate::event::{
     Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
-    SessionEnded, StepOutcome,
+    SessionEnded, StepFailure, StepOutcome,
 };
 use crate::prompt::{FlowProgress, Prompt};
 use crate::replay::Divergence;
@@ -47,6 +47,13 @@ pub enum Command {
         /// Set if it is the open question and clients may have seen it.
         skipped: bool,
     },
+    /// Set a label.
+    Label {
+        /// Key of the label.
+        key: String,
+        /// Its value.
+        value: String,
+    },
     /// Set a timer.
     SetTimer {
         /// Name of the timer.
@@ -72,6 +79,17 @@ pub enum Command {
         number: u32,
         /// Node that begins it.
         epoch: Epoch,
+    },
+    /// Record a failed attempt at a step of the flow, after which there is another.
+    RecordFailure {
+        /// Key of the step.
+        key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: u32,
+        /// Number of the attempt, counted from 1.
+        attempt: u32,
+        /// Its failure.
+        failure: StepFailure,
     },
     /// Record a finished step of the flow, or a drawn value.
     Record {
@@ -192,10 +210,14 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
+            Command::RecordFailure { key, number, attempt, failure } => {
+                JournalEvent::StepFailed { key, number, attempt, failure, at }
+            }
             Command::Record { key, number, outcome } => {
                 JournalEvent::StepDone { key, number, outcome, at }
             }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
+            Command::Label { key, value } => JournalEvent::Labelled { key, value, at },
             Command::SetAside(divergence) => return Ok(JournalEvent::Stuck { divergence, at }),
             Command::Unstick => return Ok(JournalEvent::Unstuck { at }),
             Command::End(ending) => self.end(ending, at, bounds),
@@ -209,8 +231,10 @@ impl Session {
         // Questions and answers have their own bounds; steps and data are bounded here.
         let added = match &event {
             JournalEvent::Ended(_) => return Ok(event),
-            JournalEvent::StepDone { .. }
+            JournalEvent::StepFailed { .. }
+            | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. } => size::of(&event),
             _ => 0,
         };
@@ -340,8 +364,10 @@ impl Session {
             }
             Command::Withdraw { question, .. } => (self.can_withdraw(*question), State::Processing),
             Command::BeginStep { .. }
+            | Command::RecordFailure { .. }
             | Command::Record { .. }
             | Command::Set { .. }
+            | Command::Label { .. }
             | Command::SetTimer { .. }
             | Command::DropTimer { .. } => {
                 (running || from == State::WaitingUser, State::Processing)
