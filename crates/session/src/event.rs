@@ -81,19 +81,6 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An attempt at a step has failed, and another one follows.
-    StepFailed {
-        /// Key of the step.
-        key: String,
-        /// Number of the step among those of its key, counted from 1.
-        number: u32,
-        /// Number of the attempt, counted from 1.
-        attempt: u32,
-        /// Its failure.
-        failure: StepFailure,
-        /// Time of the event.
-        at: Timestamp,
-    },
     /// A step of the flow has finished.
     StepDone {
         /// Key of the step.
@@ -181,7 +168,6 @@ impl JournalEvent {
             | Self::Rejected { at, .. }
             | Self::Withdrawn { at, .. }
             | Self::StepBegun { at, .. }
-            | Self::StepFailed { at, .. }
             | Self::StepDone { at, .. }
             | Self::DataSet { at, .. }
             | Self::TimerSet { at, .. }
@@ -198,8 +184,7 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
-            Self::StepFailed { .. }
-            | Self::Stuck { .. }
+            Self::Stuck { .. }
             | Self::Unstuck { .. }
             | Self::Labelled { .. }
             | Self::Imported { .. } => 3,
@@ -298,49 +283,8 @@ pub struct QuestionAnswered {
 pub enum StepOutcome {
     /// Value of a step that succeeded.
     Ok(Value),
-    /// Failure of a step.
-    Failed(StepFailure),
-}
-
-/// Failure of a step. One without causes is written as its message alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(from = "RecordedFailure", into = "RecordedFailure")]
-pub struct StepFailure {
-    /// Message of the error.
-    pub message: String,
-    /// Messages of its causes, the nearest first.
-    pub causes: Vec<String>,
-}
-
-impl From<String> for StepFailure {
-    fn from(message: String) -> Self {
-        Self { message, causes: Vec::new() }
-    }
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(untagged)]
-enum RecordedFailure {
-    Message(String),
-    Caused { message: String, causes: Vec<String> },
-}
-
-impl From<RecordedFailure> for StepFailure {
-    fn from(recorded: RecordedFailure) -> Self {
-        match recorded {
-            RecordedFailure::Message(message) => message.into(),
-            RecordedFailure::Caused { message, causes } => Self { message, causes },
-        }
-    }
-}
-
-impl From<StepFailure> for RecordedFailure {
-    fn from(StepFailure { message, causes }: StepFailure) -> Self {
-        match causes.is_empty() {
-            true => Self::Message(message),
-            false => Self::Caused { message, causes },
-        }
-    }
+    /// Message of a step that failed.
+    Failed(String),
 }
 
 /// End of a session: its tombstone.
@@ -425,15 +369,12 @@ pub struct FlowFault {
     /// Key of the question or step where it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Messages of the errors that caused it, the nearest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<String>,
 }
 
 impl FlowFault {
     /// Creates a fault without an operation.
     pub fn new(name: FaultName, message: impl Into<String>) -> Self {
-        Self { name, message: message.into(), operation: None, causes: Vec::new() }
+        Self { name, message: message.into(), operation: None }
     }
 
     /// Sets the question or step where it happened.

@@ -142,9 +142,7 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => {
                 self.queued.retain(|queued| queued.number != question);
             }
-            JournalEvent::StepBegun { .. }
-            | JournalEvent::StepFailed { .. }
-            | JournalEvent::StepDone { .. } => {}
+            JournalEvent::StepBegun { .. } | JournalEvent::StepDone { .. } => {}
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
@@ -189,7 +187,6 @@ impl Session {
             // A branch of a flow may work while another waits for an answer.
             JournalEvent::Given { .. }
             | JournalEvent::StepBegun { .. }
-            | JournalEvent::StepFailed { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
