@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_session::event::{FlowFault, Limit};
-use mcp_flow_session::session::{CommandError, State};
+use mcp_flow_session::session::{CommandError, RewindError, State};
 use mcp_flow_session::{Divergence, InvalidAnswer, SessionId, StoreError};
 
 use crate::view::QuestionId;
@@ -92,6 +92,9 @@ pub enum EngineError {
     /// There is a session of the id of a history.
     #[error("there is a session {0} already; import it with a new id")]
     SessionExists(SessionId),
+    /// The session cannot be rewound.
+    #[error(transparent)]
+    NotRewound(#[from] RewindError),
     /// The flow does not allow early completion (C-08).
     #[error("this flow cannot be finished early")]
     NotEarly,

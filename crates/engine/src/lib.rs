@@ -76,6 +76,7 @@ mod maintenance;
 mod membership;
 mod notice;
 mod quota;
+mod rewind;
 mod search;
 mod session_changes;
 mod slot;

@@ -9,6 +9,7 @@ mod histories;
 mod limits;
 mod questions;
 mod replay;
+mod rewind;
 mod support;
 mod timers;
 mod turns;

@@ -7,6 +7,7 @@
 mod history;
 pub(crate) mod list;
 mod respond;
+mod rewind;
 mod session;
 mod start;
 
@@ -46,17 +47,19 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
     let server = method(server, interaction, "interaction.continue", continue_session);
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
+    let server = method(server, interaction, "interaction.rewind", rewind::rewind);
     let server = method(server, interaction, "interaction.getState", get_state);
     let server = method(server, interaction, "interaction.getHistory", history::get_history);
     method(server, interaction, "interaction.list", list::list)
 }
 
-const METHODS: [&str; 8] = [
+const METHODS: [&str; 9] = [
     "interaction.start",
     "interaction.respond",
     "interaction.continue",
     "interaction.complete",
     "interaction.cancel",
+    "interaction.rewind",
     "interaction.getState",
     "interaction.getHistory",
     "interaction.list",

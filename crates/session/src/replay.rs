@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::event::{JournalEvent, StepOutcome};
 use crate::prompt::Prompt;
+use crate::session::effective;
 
 /// Recorded results of a flow, returned as the flow asks for them again.
 ///
@@ -149,8 +150,12 @@ impl Replay {
     /// Prepares the replay of a journal.
     pub fn new(events: &[JournalEvent]) -> Self {
         let mut replay = Self::default();
-        for event in events {
+        for (index, event) in effective(events) {
+            replay.events = index;
             match event {
+                JournalEvent::Rewound { questions, timers, .. } => {
+                    (replay.asked, replay.timers) = (*questions, *timers);
+                }
                 JournalEvent::StepDone { key, outcome, .. } if is_drawn(key) => {
                     replay.drawn.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
@@ -171,8 +176,8 @@ impl Replay {
                     replay.deliver();
                 }
             }
-            replay.events += 1;
         }
+        replay.events = events.len();
         replay.loaded = replay.entries.len();
         replay
     }
@@ -465,6 +470,7 @@ impl Replay {
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
             | JournalEvent::Imported { .. }
+            | JournalEvent::Rewound { .. }
             | JournalEvent::Stuck { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => None,

@@ -3,6 +3,7 @@
 mod apply;
 mod decide;
 mod queue;
+mod rewind;
 mod size;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::{InvalidAnswer, Timestamp};
 pub use apply::Damaged;
 pub use decide::{Answer, Bounds, Command, CommandError};
 pub use queue::{MAX_QUEUED, QueuedQuestion};
+pub use rewind::{RewindError, effective};
 pub use timer::{LATEST_TIMER, MAX_TIMERS, PendingTimer};
 
 /// State of a session.
@@ -67,6 +69,8 @@ pub struct Session {
     pub labels: BTreeMap<String, String>,
     /// Keys of the questions that parameters answered.
     pub given: Vec<String>,
+    /// Keys of the questions that the session was rewound to. No parameter answers them.
+    pub reopened: Vec<String>,
     /// Number of questions asked or answered by parameters.
     pub prompts: u32,
     /// Number of events.

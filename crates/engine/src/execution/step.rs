@@ -78,7 +78,22 @@ impl Execution {
 
     /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
     pub(crate) fn record_step(&self, key: &str, number: Option<u32>, outcome: StepOutcome) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome });
+        self.record(key, number, outcome, false)
+    }
+
+    /// Records the outcome of a step without side effects, like [`record_step`](Self::record_step).
+    pub(crate) fn record_lookup(&self, key: &str, number: u32, outcome: StepOutcome) -> bool {
+        self.record(key, Some(number), outcome, true)
+    }
+
+    fn record(
+        &self,
+        key: &str,
+        number: Option<u32>,
+        outcome: StepOutcome,
+        is_lookup: bool,
+    ) -> bool {
+        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome, is_lookup });
         self.lock().session.ended.is_none()
     }
 

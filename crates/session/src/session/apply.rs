@@ -19,6 +19,9 @@ pub struct Damaged {
 impl Session {
     /// Folds a journal into a session. An empty journal is no session.
     pub fn replay(events: &[JournalEvent]) -> Result<Option<Self>, Damaged> {
+        if events.iter().any(|event| matches!(event, JournalEvent::Rewound { .. })) {
+            return Self::replay_rewound(events).map(Some);
+        }
         let Some((first, rest)) = events.split_first() else { return Ok(None) };
         let mut session = match first {
             JournalEvent::Started(started) => Self::begin(started.clone(), size::of(first)),
@@ -52,6 +55,7 @@ impl Session {
             queued: VecDeque::new(),
             skipped: 0,
             labels: BTreeMap::new(),
+            reopened: Vec::new(),
             timers: Vec::new(),
             timers_set: 0,
             slept: 0,
@@ -158,6 +162,9 @@ impl Session {
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
             JournalEvent::Imported { .. } => {}
+            JournalEvent::Rewound { key, questions, turns, timers, .. } => {
+                self.rewind(key, questions, turns, timers);
+            }
             JournalEvent::Labelled { key, value, .. } => {
                 self.labels.insert(key, value);
             }
@@ -175,6 +182,7 @@ impl Session {
             JournalEvent::Stuck { .. }
                 | JournalEvent::Unstuck { .. }
                 | JournalEvent::Imported { .. }
+                | JournalEvent::Rewound { .. }
                 | JournalEvent::Ended(_)
         );
         if self.stuck.is_some() && !is_settled {
@@ -207,6 +215,7 @@ impl Session {
             JournalEvent::Stuck { .. } => !self.state.is_final(),
             JournalEvent::Unstuck { .. } => self.stuck.is_some(),
             JournalEvent::Imported { .. } => !self.state.is_final(),
+            JournalEvent::Rewound { .. } => running || waiting,
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }

@@ -88,6 +88,8 @@ pub enum Command {
         number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
+        /// Set if it has no side effects.
+        is_lookup: bool,
     },
     /// Set an entry of the session's data.
     Set {
@@ -199,8 +201,8 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
-            Command::Record { key, number, outcome } => {
-                JournalEvent::StepDone { key, number, outcome, at }
+            Command::Record { key, number, outcome, is_lookup } => {
+                JournalEvent::StepDone { key, number, outcome, is_lookup, at }
             }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
             Command::Label { key, value } => JournalEvent::Labelled { key, value, at },
@@ -274,7 +276,7 @@ impl Session {
         }
         // Approvals are given by a person, whatever the key and the parameters are.
         let given = self.started.params.get(&key).filter(|_| !prompt.is_approval());
-        let given = given.filter(|value| !value.is_null());
+        let given = given.filter(|value| !value.is_null() && !self.reopened.contains(&key));
         // A parameter answers once: a flow that asks again wants another answer.
         let is_fresh = |_: &&Value| {
             !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)

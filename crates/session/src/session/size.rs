@@ -42,6 +42,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             JournalEvent::Rejected { violation: rejected, answer, .. } => {
                 violation(rejected) + answer.as_ref().map_or(0, String::len)
             }
+            JournalEvent::Rewound { key, .. } => key.len(),
             JournalEvent::Labelled { key, value, .. } => key.len() + value.len(),
             JournalEvent::StepBegun { key, .. } => key.len(),
             JournalEvent::StepDone { key, outcome, .. } => {
