@@ -1,22 +1,25 @@
-//! `admin/server`, `admin/sessions`, `admin/traffic`, `admin/cassette`, `admin/watch` and `admin/unwatch`.
+//! `admin/server`, `admin/sessions`, `admin/import`, `admin/traffic`, `admin/cassette`, `admin/watch` and
+//! `admin/unwatch`.
 
-use mcp_flow_engine::ClusterMember;
-use mcp_flow_interaction::describe_session;
+use mcp_flow_engine::{ClusterMember, EngineError, SessionHistory};
+use mcp_flow_interaction::fault::engine_error as session_fault;
+use mcp_flow_interaction::{describe_session, read_search};
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
-use mcp_flow_session::store::{Filter, Node, PageRequest, Phase};
+use mcp_flow_session::store::Node;
 use mcp_flow_session::{Owner, SessionId};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::admin::{Admin, now};
 use crate::recorder::MAX_EXCHANGES;
 use crate::watch::{PendingChanges, SessionWatch, Watch};
 
 pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
-    let [about, listing, recent, exporting, watching, ending] = [(); 6].map(|()| admin.clone());
+    let [about, listing, importing, recent, exporting, watching, ending] =
+        [(); 7].map(|()| admin.clone());
     server
         .method("admin/traffic", Era::Both, move |context: &Context, params: Params<'_>| {
             Reply::Ready(read(params).and_then(|wanted| list_traffic(&recent, context, &wanted)))
@@ -37,6 +40,14 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
                 Err(error) => Reply::Ready(Err(error)),
             },
         )
+        .method("admin/import", Era::Both, move |context: &Context, params: Params<'_>| match read(
+            params,
+        ) {
+            Ok(wanted) => {
+                Reply::Later(Box::pin(import(importing.clone(), context.clone(), wanted)))
+            }
+            Err(error) => Reply::Ready(Err(error)),
+        })
         .method("admin/watch", Era::Handshake, move |context: &Context, params: Params<'_>| {
             Reply::Ready(read(params).and_then(|wanted| watch(&watching, context, wanted)))
         })
@@ -122,11 +133,15 @@ fn limits(admin: &Admin, context: &Context) -> Value {
 struct ListParams {
     cursor: Option<String>,
     limit: usize,
+    owner: Option<String>,
+    /// What to search for.
+    #[serde(flatten)]
+    search: Map<String, Value>,
 }
 
 impl Default for ListParams {
     fn default() -> Self {
-        Self { cursor: None, limit: PAGE }
+        Self { cursor: None, limit: PAGE, owner: None, search: Map::new() }
     }
 }
 
@@ -143,22 +158,45 @@ async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
         return reply(&context, json!({"sessions": []}));
     };
     let most = wanted.limit.clamp(1, PAGE);
-    let filter = Filter { owner: scope(&admin, &context), phase: Phase::Any };
-    let listed = engine.list_all(filter, PageRequest { after, most: most + 1 }).await;
-    let mut listed = listed.map_err(|_| RpcError::internal())?;
-    let more = listed.len() > most;
-    listed.truncate(most);
-    let last = listed.last().filter(|_| more).map(|listed| listed.id.to_string());
-    let sessions = listed.iter().map(|listed| {
+    // Those who are no admins see their own, whatever they ask for.
+    let owner = scope(&admin, &context).or(wanted.owner.as_deref().map(Owner::new));
+    let search = read_search(wanted.search, owner)?;
+    let found = engine.search(&search, after, most).await;
+    let found = found.map_err(|_| RpcError::internal())?;
+    let sessions = found.sessions.iter().map(|listed| {
         let mut session = describe_session(listed);
         session["owner"] = listed.summary.owner.name().into();
         session
     });
     let mut result = json!({"sessions": sessions.collect::<Vec<_>>()});
-    if let Some(last) = last {
-        result["nextCursor"] = last.into();
+    if let Some(next) = found.next {
+        result["nextCursor"] = next.to_string().into();
     }
     reply(&context, result)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImportParams {
+    /// The history, as `interaction.getHistory` returned it.
+    history: Value,
+    #[serde(default)]
+    new_id: bool,
+}
+
+/// Handles `admin/import`: adds a session from its history, for the owner it has.
+async fn import(admin: Admin, context: Context, wanted: ImportParams) -> Outcome {
+    admin.check(&context)?;
+    let Some(engine) = admin.engine() else {
+        return Err(RpcError::invalid_request("this server has no sessions"));
+    };
+    let history = SessionHistory::read(&wanted.history).map_err(EngineError::from);
+    let imported = match history {
+        Ok(history) => engine.import(history, wanted.new_id).await,
+        Err(error) => Err(error),
+    };
+    let view = imported.map_err(|error| session_fault("", &error))?;
+    reply(&context, json!({"sessionId": view.id.to_string(), "state": view.state.name()}))
 }
 
 #[derive(Deserialize)]

@@ -34,6 +34,8 @@ use crate::slot::Slot;
 use crate::slots::Slots;
 use crate::view::{SessionStatus, View};
 
+pub(crate) use start::new_id;
+
 pub use request::{AnswerReply, AnswerRequest, SeenTurn, StartRequest};
 
 /// Runs flows and stores their sessions.
@@ -420,12 +422,12 @@ impl std::fmt::Debug for Engine {
 
 /// Returns whether another writer came first, so that the operation has to be decided again on what
 /// it wrote: another process, or a request whose caller went away during the write.
-fn is_conflict<T>(done: &Result<T, EngineError>) -> bool {
+pub(crate) fn is_conflict<T>(done: &Result<T, EngineError>) -> bool {
     matches!(done, Err(EngineError::Store(StoreError::Conflict(_))))
 }
 
 /// Attempts at an operation that meets conflicts.
-const CONFLICT_ATTEMPTS: usize = 4;
+pub(crate) const CONFLICT_ATTEMPTS: usize = 4;
 
 /// Characters of a reason for cancelling that are kept.
 const REASON_LIMIT: usize = 1000;

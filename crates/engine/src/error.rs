@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_flow_session::event::{FlowFault, Limit};
-use mcp_flow_session::session::{CommandError, State};
-use mcp_flow_session::{Divergence, InvalidAnswer, StoreError};
+use mcp_flow_session::session::{CommandError, RewindError, State};
+use mcp_flow_session::{Divergence, InvalidAnswer, SessionId, StoreError};
 
 use crate::view::QuestionId;
 
@@ -86,6 +86,15 @@ pub enum EngineError {
     /// The session ended because an operation timed out (C-41). Start another.
     #[error("the session has ended: {0}")]
     TimedOut(FlowFault),
+    /// A history cannot be imported.
+    #[error(transparent)]
+    BadHistory(#[from] crate::BadHistory),
+    /// There is a session of the id of a history.
+    #[error("there is a session {0} already; import it with a new id")]
+    SessionExists(SessionId),
+    /// The session cannot be rewound.
+    #[error(transparent)]
+    NotRewound(#[from] RewindError),
     /// The flow does not allow early completion (C-08).
     #[error("this flow cannot be finished early")]
     NotEarly,

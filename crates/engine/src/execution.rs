@@ -2,7 +2,7 @@
 //! the events that are not durable yet.
 
 mod question;
-mod step;
+pub(crate) mod step;
 mod timer;
 mod version;
 

@@ -1,9 +1,10 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
 mod error;
+mod label;
 mod timer;
-
 mod version;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -92,7 +93,7 @@ impl Flow {
         self.execution.begin_step(&step.key, step.number);
         poll_fn(|context| self.execution.poll_flushed(context)).await;
         let idempotency_key = format!("{}/{}/{}", self.execution.id, step.key, step.number);
-        self.perform(&step, || work(idempotency_key)).await
+        self.perform(&step, false, || work(idempotency_key)).await
     }
 
     /// Runs a [`step`](Flow::step) that may block its thread.
@@ -128,7 +129,7 @@ impl Flow {
         let step = PlacedStep::new(&self.execution, self.key(key)?);
         match step.turn().await {
             Some(outcome) => read(&step.key, outcome),
-            None => self.perform(&step, work).await,
+            None => self.perform(&step, true, work).await,
         }
     }
 
@@ -210,7 +211,12 @@ impl Flow {
     }
 
     /// Runs a step that has no recorded result, and records it.
-    async fn perform<T, E, F, R>(&self, step: &PlacedStep<'_>, work: F) -> FlowResult<T>
+    async fn perform<T, E, F, R>(
+        &self,
+        step: &PlacedStep<'_>,
+        is_lookup: bool,
+        work: F,
+    ) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned,
         E: std::fmt::Display,
@@ -233,7 +239,11 @@ impl Flow {
             }
         };
         step.turn().await;
-        if !self.execution.record_step(key, Some(step.number), outcome.clone()) {
+        let is_live = match is_lookup {
+            true => self.execution.record_lookup(key, step.number, outcome.clone()),
+            false => self.execution.record_step(key, Some(step.number), outcome.clone()),
+        };
+        if !is_live {
             // The session has ended because it is too large; this future is about to be dropped.
             std::future::pending::<()>().await;
         }

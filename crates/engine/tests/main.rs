@@ -5,9 +5,11 @@
 mod changes;
 mod client_held;
 mod cluster;
+mod histories;
 mod limits;
 mod questions;
 mod replay;
+mod rewind;
 mod support;
 mod timers;
 mod traces;

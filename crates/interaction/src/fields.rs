@@ -19,6 +19,11 @@ impl Fields {
         Ok(Self { members })
     }
 
+    /// Wraps the members of params.
+    pub(crate) fn from(members: Map<String, Value>) -> Self {
+        Self { members }
+    }
+
     /// Takes a value, if present.
     pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
         self.members.remove(name)

@@ -42,6 +42,7 @@ mod tool;
 mod wire;
 
 pub use interaction::{CallDepth, Interaction, InteractionBuilder, ServeFlows};
+pub use methods::list::read_search;
 pub use offer::{IntoFlows, OfferedFlow};
 pub use task::TaskMode;
 pub use wire::listed as describe_session;

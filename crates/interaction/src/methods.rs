@@ -5,7 +5,9 @@
 //! not be answered without a token (INT-128 to INT-133).
 
 mod history;
+pub(crate) mod list;
 mod respond;
+mod rewind;
 mod session;
 mod start;
 
@@ -14,10 +16,8 @@ use std::time::Duration;
 
 use mcp_flow_engine::EngineError;
 use mcp_flow_proto::{Params, RpcError};
-use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use mcp_flow_session::State;
-use mcp_flow_session::store::{Listed, PageRequest, Phase};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
@@ -49,17 +49,19 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
     let server = method(server, interaction, "interaction.continue", continue_session);
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
+    let server = method(server, interaction, "interaction.rewind", rewind::rewind);
     let server = method(server, interaction, "interaction.getState", get_state);
     let server = method(server, interaction, "interaction.getHistory", history::get_history);
-    method(server, interaction, "interaction.list", list)
+    method(server, interaction, "interaction.list", list::list)
 }
 
-const METHODS: [&str; 8] = [
+const METHODS: [&str; 9] = [
     "interaction.start",
     "interaction.respond",
     "interaction.continue",
     "interaction.complete",
     "interaction.cancel",
+    "interaction.rewind",
     "interaction.getState",
     "interaction.getHistory",
     "interaction.list",
@@ -163,33 +165,6 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     reply_with(&context, wire::state(id, &session), &requested.session)
 }
 
-/// `interaction.list`: the caller's own sessions, one page at a time (C-53). None if clients hold
-/// them.
-async fn list(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    if interaction.inner.backend.is_client_held() {
-        return reply(&context, json!({"sessions": []}));
-    }
-    let after = match fields.optional_text("cursor")? {
-        None => None,
-        Some(cursor) => match cursor.parse() {
-            Ok(id) => Some(id),
-            Err(_) => return Err(fields.fault("cursor", "is not one this server gave")),
-        },
-    };
-    let page = PageRequest { after, most: PAGE + 1 };
-    let listed = interaction.engine().list(&owner(&context), Phase::Any, page).await;
-    let mut listed = listed.map_err(|error| engine_error("", &error))?;
-    let more = listed.len() > PAGE;
-    listed.truncate(PAGE);
-    let may_see = |listed: &&Listed| context.may(PermissionKind::Flow, &listed.summary.flow);
-    let sessions: Vec<_> = listed.iter().filter(may_see).map(wire::listed).collect();
-    let mut result = json!({"sessions": sessions});
-    if let Some(last) = listed.last().filter(|_| more) {
-        result["nextCursor"] = last.id.to_string().into();
-    }
-    reply(&context, result)
-}
-
 /// Encodes a result, with the members later revisions require.
 fn reply(context: &Context, mut result: Value) -> Outcome {
     if context.revision().is_stateless() {
@@ -197,6 +172,3 @@ fn reply(context: &Context, mut result: Value) -> Outcome {
     }
     context.reply(&result)
 }
-
-/// Sessions per page of a list.
-const PAGE: usize = 100;

@@ -6,6 +6,7 @@ use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{OVERLOADED, RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, Limit, SessionEnded};
+use mcp_flow_session::session::RewindError;
 use mcp_flow_session::{State, StoreError};
 
 /// There is no such session, or it belongs to another owner.
@@ -48,7 +49,7 @@ pub(crate) fn session_error(fault: RpcErrorKind, session: &str) -> RpcError {
 }
 
 /// Converts an error of the engine about a session.
-pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
+pub fn engine_error(session: &str, error: &EngineError) -> RpcError {
     match error {
         EngineError::NotFound => session_error(SESSION_NOT_FOUND, session),
         EngineError::Expired(limit) => {
@@ -84,6 +85,21 @@ pub(crate) fn engine_error(session: &str, error: &EngineError) -> RpcError {
             )),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => session_error(SESSION_NOT_FOUND, session),
+        EngineError::NotRewound(refused) => {
+            let error = session_error(VALIDATION_FAILED, session).details(refused.to_string());
+            match refused {
+                RewindError::Effect(step) => {
+                    error.with("reason", "effect").with("step", step.as_str())
+                }
+                _ => error.with("reason", "unanswered"),
+            }
+        }
+        EngineError::BadHistory(bad) => session_error(VALIDATION_FAILED, session)
+            .with("position", bad.position)
+            .details(bad.to_string()),
+        EngineError::SessionExists(id) => session_error(VALIDATION_FAILED, &id.to_string())
+            .with("reason", "exists")
+            .details(error.to_string()),
         EngineError::Outdated => outdated_token(session, State::Processing),
         // Only client-held sessions: the client still has the token of before.
         EngineError::Timeout { operation } => session_error(TIMEOUT, session)

@@ -269,6 +269,9 @@ fn metadata(session: &Session) -> Map<String, Value> {
             }
         }
     }
+    if !session.labels.is_empty() {
+        put("labels", json!(session.labels));
+    }
     if !session.started.context.is_empty() {
         put("context", Value::Object(session.started.context.clone()));
     }
@@ -310,6 +313,9 @@ pub fn listed(listed: &mcp_flow_session::store::Listed) -> Value {
     }
     if let Some(wakes) = summary.wakes {
         value["wakesAt"] = wakes.as_millis().into();
+    }
+    if !summary.labels.is_empty() {
+        value["labels"] = json!(summary.labels);
     }
     if let Some(stuck) = &summary.stuck {
         value["stuck"] = Value::Object(divergence(stuck));

@@ -29,11 +29,11 @@ async fn check_not_found(revision: Revision) {
     let mut ada = connect_by(&fixture, "ada", revision).await;
     let mut eve = connect_by(&fixture, "eve", revision).await;
     let id = start(&mut ada, "simple").await["sessionId"].clone();
-    for method in ["respond", "continue", "complete", "cancel", "getState"] {
-        let params = json!({"sessionId": id, "response": {"value": "Eve"}});
+    for method in ["respond", "continue", "complete", "cancel", "rewind", "getState"] {
+        let params = json!({"sessionId": id, "response": {"value": "Eve"}, "to": "name"});
         let stolen = eve.call(&format!("interaction.{method}"), params).await;
         let unknown = "session_00000000000000000000000000000000";
-        let params = json!({"sessionId": unknown, "response": {"value": "Eve"}});
+        let params = json!({"sessionId": unknown, "response": {"value": "Eve"}, "to": "name"});
         let guessed = eve.call(&format!("interaction.{method}"), params).await;
         let plain = |reply: &Value, name: &str| {
             let mut error = reply["error"].clone();
@@ -74,6 +74,35 @@ async fn concurrent_answers_and_cancels_are_consistent() {
         let ending = if accepted == 1 { "completed" } else { "cancelled" };
         assert_eq!((accepted <= 1, &left["state"]), (true, &json!(ending)), "{left}");
     }
+}
+
+/// An earlier answer is changed: the question is asked again, under another turn.
+#[tokio::test]
+async fn an_earlier_answer_is_changed() {
+    let fixture = Fixture::interactive();
+    let mut peer = connect(&fixture, "ada").await;
+    let id = start(&mut peer, "wizard").await["sessionId"].clone();
+    let first = state(&mut peer, &id).await["currentPrompt"].clone();
+    let key = first["metadata"]["key"].as_str().unwrap().to_owned();
+    let rewind = json!({"sessionId": id, "to": key});
+    let refused = peer.call("interaction.rewind", rewind.clone()).await["error"].clone();
+    assert_eq!(
+        (&refused["code"], &refused["data"]["reason"]),
+        (&json!(-32004), &json!("unanswered"))
+    );
+    let missing = peer.call("interaction.rewind", json!({"sessionId": id})).await["error"].clone();
+    assert_eq!(missing["data"]["field"], "to");
+    let answer = json!({"sessionId": id, "response": {"value": "Ada Lovelace", "turnId": 0}});
+    let accepted = peer.call("interaction.respond", answer).await["result"].clone();
+    assert_eq!(accepted["accepted"], true);
+    let rewound = peer.call("interaction.rewind", rewind).await["result"].clone();
+    assert_eq!(rewound["rewound"], true, "{rewound}");
+    let again = state(&mut peer, &id).await;
+    assert_eq!(
+        (&again["currentPrompt"]["message"], &again["history"]),
+        (&first["message"], &json!([]))
+    );
+    assert_eq!(again["currentPrompt"]["metadata"]["turnId"], 2);
 }
 
 /// C-12: a start that is cancelled before its reply leaves no session.

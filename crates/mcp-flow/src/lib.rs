@@ -75,7 +75,8 @@ pub use mcp_flow_identity as identity;
 pub use mcp_flow_identity::{StaticTokens, TokenHash};
 #[cfg(feature = "flows")]
 pub use mcp_flow_interaction::{
-    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, TaskMode, describe_session,
+    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, TaskMode,
+    describe_session, read_search,
 };
 pub use mcp_flow_macros::{data, flow, flows, prompt, prompts, resource, resources, tool, tools};
 #[cfg(feature = "oauth")]

@@ -90,6 +90,9 @@ pub enum JournalEvent {
         number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
+        /// Set if it has no side effects, so that the session can be rewound to before it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_lookup: bool,
         /// Time of the event.
         at: Timestamp,
     },
@@ -99,6 +102,35 @@ pub enum JournalEvent {
         key: String,
         /// Value of the entry.
         value: Value,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow set a label, by which the session can be found.
+    Labelled {
+        /// Key of the label.
+        key: String,
+        /// Its value.
+        value: String,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The session goes on from before a question, as if nothing had happened since.
+    Rewound {
+        /// Index of the event that asked the question. Those from there up to this one do not count.
+        to: usize,
+        /// Key of the question. No parameter answers it any more.
+        key: String,
+        /// Number of questions before this event, so that their numbers are not used again.
+        questions: u32,
+        /// Number of turns before this event, too.
+        turns: u32,
+        /// Number of timers set before this event, too.
+        timers: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The session was added to this store from its exported history.
+    Imported {
         /// Time of the event.
         at: Timestamp,
     },
@@ -160,6 +192,9 @@ impl JournalEvent {
             | Self::TimerFired { at, .. }
             | Self::TimerDropped { at, .. }
             | Self::Stuck { at, .. }
+            | Self::Labelled { at, .. }
+            | Self::Rewound { at, .. }
+            | Self::Imported { at }
             | Self::Unstuck { at } => *at,
         }
     }
@@ -168,7 +203,11 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
-            Self::Stuck { .. } | Self::Unstuck { .. } => 3,
+            Self::Stuck { .. }
+            | Self::Unstuck { .. }
+            | Self::Labelled { .. }
+            | Self::Rewound { .. }
+            | Self::Imported { .. } => 3,
             Self::TimerSet { .. }
             | Self::TimerFired { .. }
             | Self::TimerDropped { .. }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::event::{JournalEvent, StepOutcome};
 use crate::prompt::Prompt;
+use crate::session::effective;
 
 /// Recorded results of a flow, returned as the flow asks for them again.
 ///
@@ -149,13 +150,20 @@ impl Replay {
     /// Prepares the replay of a journal.
     pub fn new(events: &[JournalEvent]) -> Self {
         let mut replay = Self::default();
-        for event in events {
+        for (index, event) in effective(events) {
+            replay.events = index;
             match event {
+                JournalEvent::Rewound { questions, timers, .. } => {
+                    (replay.asked, replay.timers) = (*questions, *timers);
+                }
                 JournalEvent::StepDone { key, outcome, .. } if is_drawn(key) => {
                     replay.drawn.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
                 JournalEvent::DataSet { key, .. } => {
                     *replay.notes.entry_ref(key.as_str()).or_default() += 1;
+                }
+                JournalEvent::Labelled { key, .. } => {
+                    *replay.notes.entry(label_note(key)).or_default() += 1;
                 }
                 JournalEvent::StepDone { key, number, outcome, .. } => {
                     let (key, outcome) = (key.clone(), outcome.clone());
@@ -168,8 +176,8 @@ impl Replay {
                     replay.deliver();
                 }
             }
-            replay.events += 1;
         }
+        replay.events = events.len();
         replay.loaded = replay.entries.len();
         replay
     }
@@ -349,6 +357,11 @@ impl Replay {
         self.drawn.get_mut(key)?.pop_front()
     }
 
+    /// Returns whether a label of this key was set before; each time counts once.
+    pub fn labelled(&mut self, key: &str) -> bool {
+        self.noted(&label_note(key))
+    }
+
     /// Returns whether data of this key was set before; each time counts once.
     pub fn noted(&mut self, key: &str) -> bool {
         match self.notes.get_mut(key) {
@@ -376,6 +389,11 @@ impl Replay {
         self.loaded > 0
     }
 
+    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
+    pub fn next_index(&self) -> Option<usize> {
+        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
+    }
+
     /// Describes how the next record differs from what the flow asks for, or from its end.
     pub fn divergence(&self, now: Option<&(String, String)>) -> Divergence {
         let mut next = self.entries.iter().filter_map(|Recorded { index, entry }| match entry {
@@ -384,11 +402,6 @@ impl Replay {
             Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
             Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
             Entry::Answered { .. }
-    /// Returns the index of the next event to replay, if the journal had it when it was loaded.
-    pub fn next_index(&self) -> Option<usize> {
-        self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
-    }
-
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
             | Entry::TimerDropped { .. } => None,
@@ -455,6 +468,9 @@ impl Replay {
             | JournalEvent::StepBegun { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
+            | JournalEvent::Imported { .. }
+            | JournalEvent::Rewound { .. }
             | JournalEvent::Stuck { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Ended(_) => None,
@@ -483,6 +499,11 @@ impl Replay {
         self.passes_deliveries = false;
         self.entries.remove(index).map(|recorded| recorded.entry)
     }
+}
+
+/// Returns the note of a label. No key of data begins like that.
+fn label_note(key: &str) -> String {
+    format!("~label {key}")
 }
 
 /// Key and description of a question, for [`Replay::divergence`].

@@ -3,12 +3,13 @@
 mod apply;
 mod decide;
 mod queue;
+mod rewind;
 mod size;
 #[cfg(test)]
 mod tests;
 mod timer;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::{InvalidAnswer, Timestamp};
 pub use apply::Damaged;
 pub use decide::{Answer, Bounds, Command, CommandError};
 pub use queue::{MAX_QUEUED, QueuedQuestion};
+pub use rewind::{RewindError, effective};
 pub use timer::{LATEST_TIMER, MAX_TIMERS, PendingTimer};
 
 /// State of a session.
@@ -63,8 +65,12 @@ pub struct Session {
     pub stuck: Option<Divergence>,
     /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
+    /// Labels set by the flow, by which the session can be found.
+    pub labels: BTreeMap<String, String>,
     /// Keys of the questions that parameters answered.
     pub given: Vec<String>,
+    /// Keys of the questions that the session was rewound to. No parameter answers them.
+    pub reopened: Vec<String>,
     /// Number of questions asked or answered by parameters.
     pub prompts: u32,
     /// Number of events.
@@ -126,6 +132,7 @@ impl Session {
             deadline: self.deadline(),
             wakes: self.wakes(),
             is_asleep: self.is_asleep(),
+            labels: self.labels.clone(),
             stuck: self.stuck.clone(),
         }
     }

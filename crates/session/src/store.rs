@@ -4,6 +4,7 @@ mod guard;
 mod memory;
 mod node;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -108,6 +109,9 @@ pub struct Summary {
     /// Set if its flow waits for nothing but timers, so that there is nothing to resume before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_asleep: bool,
+    /// Labels set by the flow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Difference for which it was set aside, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<Divergence>,

@@ -34,6 +34,10 @@ pub fn timeline(events: &[JournalEvent]) -> Result<Vec<TimelineEntry<'_>>, Damag
     let mut session: Option<Session> = None;
     for (index, event) in events.iter().enumerate() {
         let session = match &mut session {
+            Some(session) if matches!(event, JournalEvent::Rewound { .. }) => {
+                *session = Session::replay(&events[..=index])?.ok_or(Damaged { index })?;
+                session
+            }
             Some(session) => {
                 session.apply(event.clone())?;
                 session

@@ -11,6 +11,7 @@
 //! the first line; the last row has the current one. Such rows have format 2 at least.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use mcp_flow_seal::{KeyRing, Seal};
 use mcp_flow_session::store::{Append, Listed, StoreError, Summary, decode, encode};
@@ -158,6 +159,7 @@ pub fn read_summary(
         wakes: None,
         is_asleep: false,
         stuck: None,
+        labels: BTreeMap::new(),
         ..created
     };
     Ok(Listed { id, summary })
@@ -220,7 +222,10 @@ fn format(append: &Append) -> u8 {
 
 /// Returns whether a summary has more than a header can hold.
 fn has_details(summary: &Summary) -> bool {
-    summary.wakes.is_some() || summary.is_asleep || summary.stuck.is_some()
+    summary.wakes.is_some()
+        || summary.is_asleep
+        || summary.stuck.is_some()
+        || !summary.labels.is_empty()
 }
 
 impl RowHeader {

@@ -145,6 +145,7 @@ pub fn summary(owner: &str, state: State, deadline: Option<u64>) -> Summary {
         deadline: deadline.map(Timestamp::from_millis),
         wakes: None,
         is_asleep: false,
+        labels: Default::default(),
         stuck: None,
     }
 }

@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Returns the slot of a session of this owner, loading it if it is not in memory.
-    pub(super) async fn owned_slot(
+    pub(crate) async fn owned_slot(
         &self,
         id: SessionId,
         owner: &Owner,

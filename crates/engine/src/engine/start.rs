@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Counts one more session of an owner, within its quota.
-    async fn reserve_quota(&self, owner: &Owner) -> Result<(), EngineError> {
+    pub(crate) async fn reserve_quota(&self, owner: &Owner) -> Result<(), EngineError> {
         let counts = &self.inner.counts;
         let most = self.inner.limits.sessions_per_owner;
         if !counts.is_cached(owner) {
@@ -159,7 +159,7 @@ impl Drop for QuotaReservation<'_> {
     }
 }
 
-fn new_id() -> Result<SessionId, EngineError> {
+pub(crate) fn new_id() -> Result<SessionId, EngineError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         EngineError::Store(StoreError::Backend(Box::new(std::io::Error::other(error.to_string()))))

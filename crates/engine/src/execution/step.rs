@@ -79,7 +79,22 @@ impl Execution {
 
     /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
     pub(crate) fn record_step(&self, key: &str, number: Option<u32>, outcome: StepOutcome) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome });
+        self.record(key, number, outcome, false)
+    }
+
+    /// Records the outcome of a step without side effects, like [`record_step`](Self::record_step).
+    pub(crate) fn record_lookup(&self, key: &str, number: u32, outcome: StepOutcome) -> bool {
+        self.record(key, Some(number), outcome, true)
+    }
+
+    fn record(
+        &self,
+        key: &str,
+        number: Option<u32>,
+        outcome: StepOutcome,
+        is_lookup: bool,
+    ) -> bool {
+        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome, is_lookup });
         self.lock().session.ended.is_none()
     }
 
@@ -89,6 +104,22 @@ impl Execution {
             return;
         }
         let _ = self.command(Command::Set { key: key.to_owned(), value });
+    }
+
+    /// Sets a label of the session, unless the journal being replayed has it. Returns whether there
+    /// is room for it.
+    pub(crate) fn set_label(&self, key: &str, value: String) -> bool {
+        let mut state = self.lock();
+        if state.replay.labelled(key) {
+            return true;
+        }
+        let labels = &state.session.labels;
+        if labels.len() >= MAX_LABELS && !labels.contains_key(key) {
+            return false;
+        }
+        drop(state);
+        let _ = self.command(Command::Label { key: key.to_owned(), value });
+        true
     }
 
     pub(crate) fn step_begins(&self, key: &str) {
@@ -102,3 +133,6 @@ impl Execution {
         }
     }
 }
+
+/// Most labels of a session.
+pub(crate) const MAX_LABELS: usize = 16;

@@ -1,9 +1,9 @@
 //! `interaction.getHistory`: the journal of a session, with its state after each event.
 
+use mcp_flow_engine::SessionHistory;
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::{Context, Outcome};
 use mcp_flow_session::timeline;
-use serde_json::json;
 
 use super::reply;
 use super::session::RequestedSession;
@@ -26,7 +26,18 @@ pub(super) async fn get_history(
     let journal = interaction.engine().journal(id, &owner(&context)).await;
     let journal = journal.map_err(|error| requested.error(&error))?;
     let entries = timeline(&journal).map_err(|_| RpcError::internal())?;
+    let entries = serde_json::to_value(entries).map_err(|_| RpcError::internal())?;
+    let history = SessionHistory { id, events: journal };
+    let mut result = history.to_value();
+    let hashed = result["entries"].as_array_mut().into_iter().flatten();
+    for (hashed, entry) in hashed.zip(entries.as_array().into_iter().flatten()) {
+        for (name, member) in entry.as_object().into_iter().flatten() {
+            hashed[name] = member.clone();
+        }
+    }
+    let journal = &history.events;
     let session = mcp_flow_session::Session::replay(&journal[..1]).ok().flatten();
     let flow = session.map(|session| session.started.flow);
-    reply(&context, json!({"sessionId": id.to_string(), "flow": flow, "entries": entries}))
+    result["flow"] = flow.into();
+    reply(&context, result)
 }

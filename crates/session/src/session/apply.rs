@@ -1,6 +1,6 @@
 //! Application of events: the state transitions of the protocol (INT-062 to INT-069, C-42).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Map;
 
@@ -19,6 +19,9 @@ pub struct Damaged {
 impl Session {
     /// Folds a journal into a session. An empty journal is no session.
     pub fn replay(events: &[JournalEvent]) -> Result<Option<Self>, Damaged> {
+        if events.iter().any(|event| matches!(event, JournalEvent::Rewound { .. })) {
+            return Self::replay_rewound(events).map(Some);
+        }
         let Some((first, rest)) = events.split_first() else { return Ok(None) };
         let mut session = match first {
             JournalEvent::Started(started) => Self::begin(started.clone(), size::of(first)),
@@ -51,6 +54,8 @@ impl Session {
             wrong: Vec::new(),
             queued: VecDeque::new(),
             skipped: 0,
+            labels: BTreeMap::new(),
+            reopened: Vec::new(),
             timers: Vec::new(),
             timers_set: 0,
             slept: 0,
@@ -156,6 +161,13 @@ impl Session {
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
+            JournalEvent::Imported { .. } => {}
+            JournalEvent::Rewound { key, questions, turns, timers, .. } => {
+                self.rewind(key, questions, turns, timers);
+            }
+            JournalEvent::Labelled { key, value, .. } => {
+                self.labels.insert(key, value);
+            }
             JournalEvent::Ended(ended) => self.finish(ended),
         }
         Ok(())
@@ -167,7 +179,11 @@ impl Session {
         let waiting = self.state == State::WaitingUser;
         let is_settled = matches!(
             event,
-            JournalEvent::Stuck { .. } | JournalEvent::Unstuck { .. } | JournalEvent::Ended(_)
+            JournalEvent::Stuck { .. }
+                | JournalEvent::Unstuck { .. }
+                | JournalEvent::Imported { .. }
+                | JournalEvent::Rewound { .. }
+                | JournalEvent::Ended(_)
         );
         if self.stuck.is_some() && !is_settled {
             return false;
@@ -181,6 +197,7 @@ impl Session {
             | JournalEvent::StepBegun { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. } => running || waiting,
             JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
             // It may have fired before the flow got to know.
@@ -197,6 +214,8 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => self.can_withdraw(*question),
             JournalEvent::Stuck { .. } => !self.state.is_final(),
             JournalEvent::Unstuck { .. } => self.stuck.is_some(),
+            JournalEvent::Imported { .. } => !self.state.is_final(),
+            JournalEvent::Rewound { .. } => running || waiting,
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }

@@ -47,6 +47,13 @@ pub enum Command {
         /// Set if it is the open question and clients may have seen it.
         skipped: bool,
     },
+    /// Set a label.
+    Label {
+        /// Key of the label.
+        key: String,
+        /// Its value.
+        value: String,
+    },
     /// Set a timer.
     SetTimer {
         /// Name of the timer.
@@ -81,6 +88,8 @@ pub enum Command {
         number: Option<u32>,
         /// Its outcome.
         outcome: StepOutcome,
+        /// Set if it has no side effects.
+        is_lookup: bool,
     },
     /// Set an entry of the session's data.
     Set {
@@ -192,10 +201,11 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
-            Command::Record { key, number, outcome } => {
-                JournalEvent::StepDone { key, number, outcome, at }
+            Command::Record { key, number, outcome, is_lookup } => {
+                JournalEvent::StepDone { key, number, outcome, is_lookup, at }
             }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
+            Command::Label { key, value } => JournalEvent::Labelled { key, value, at },
             Command::SetAside(divergence) => return Ok(JournalEvent::Stuck { divergence, at }),
             Command::Unstick => return Ok(JournalEvent::Unstuck { at }),
             Command::End(ending) => self.end(ending, at, bounds),
@@ -211,6 +221,7 @@ impl Session {
             JournalEvent::Ended(_) => return Ok(event),
             JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
+            | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. } => size::of(&event),
             _ => 0,
         };
@@ -265,7 +276,7 @@ impl Session {
         }
         // Approvals are given by a person, whatever the key and the parameters are.
         let given = self.started.params.get(&key).filter(|_| !prompt.is_approval());
-        let given = given.filter(|value| !value.is_null());
+        let given = given.filter(|value| !value.is_null() && !self.reopened.contains(&key));
         // A parameter answers once: a flow that asks again wants another answer.
         let is_fresh = |_: &&Value| {
             !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)
@@ -342,6 +353,7 @@ impl Session {
             Command::BeginStep { .. }
             | Command::Record { .. }
             | Command::Set { .. }
+            | Command::Label { .. }
             | Command::SetTimer { .. }
             | Command::DropTimer { .. } => {
                 (running || from == State::WaitingUser, State::Processing)

@@ -21,6 +21,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             | JournalEvent::TimerFired { .. }
             | JournalEvent::TimerDropped { .. }
             | JournalEvent::Unstuck { .. }
+            | JournalEvent::Imported { .. }
             | JournalEvent::Ended(_) => 0,
             JournalEvent::Stuck { divergence, .. } => {
                 let Divergence { recorded_key, recorded, asked_key, asked, .. } = divergence;
@@ -41,6 +42,8 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             JournalEvent::Rejected { violation: rejected, answer, .. } => {
                 violation(rejected) + answer.as_ref().map_or(0, String::len)
             }
+            JournalEvent::Rewound { key, .. } => key.len(),
+            JournalEvent::Labelled { key, value, .. } => key.len() + value.len(),
             JournalEvent::StepBegun { key, .. } => key.len(),
             JournalEvent::StepDone { key, outcome, .. } => {
                 key.len()

@@ -371,6 +371,7 @@ fn command(step: &Move) -> Command {
             key: "s".into(),
             number: Some(1),
             outcome: StepOutcome::Ok(json!([1, 2])),
+            is_lookup: false,
         },
         Move::SetTimer => {
             Command::SetTimer { key: "t".into(), until: Timestamp::from_millis(3_000) }
