@@ -2,7 +2,7 @@
 //! `admin/unwatch`.
 
 use mcp_flow_engine::{ClusterMember, EngineError, SessionHistory};
-use mcp_flow_interaction::fault::engine_error as session_fault;
+use mcp_flow_interaction::protocol_errors::engine_error as session_fault;
 use mcp_flow_interaction::{describe_session, read_search};
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::observe::ConnectionCounts;

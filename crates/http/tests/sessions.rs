@@ -304,7 +304,7 @@ async fn draining_waits_for_running_calls() {
     };
     within("the server to drain", drains).await;
     assert_eq!(Request::get("/healthz").send(address).await.status, 200);
-    let mut refused = Request::post("/mcp", &call(1, "wait", json!({}))).send(address).await;
+    let mut refused = Request::post("/mcp", call(1, "wait", json!({}))).send(address).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(refused.json().await["error"]["data"]["name"], "SHUTTING_DOWN");
     fixture.gate.release_all();

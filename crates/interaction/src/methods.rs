@@ -22,9 +22,7 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
-use crate::protocol_errors::{
-    NOT_INTERACTIVE, VALIDATION_FAILED, check_not_aborted, engine_error, session_error, transition,
-};
+use crate::protocol_errors::{NOT_INTERACTIVE, check_not_aborted, transition};
 use crate::tool::output;
 use crate::wire;
 use session::{RequestedSession, reply_with};

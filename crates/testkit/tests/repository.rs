@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
 /// have neither a runtime nor a clock.
-const MAY_USE: [(&str, &[&str]); 44] = [
+const MAY_USE: [(&str, &[&str]); 45] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-principal", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
