@@ -73,8 +73,8 @@ pub(crate) struct ExecutionState {
     polled: bool,
     /// Number of the open question that clients may have seen.
     shown: Option<u32>,
-    /// Keys of the steps in progress.
-    running_steps: Vec<String>,
+    /// Keys of the steps in progress, with the timeouts they set.
+    running_steps: Vec<(String, Option<Duration>)>,
     /// Number of steps of each key in this run.
     occurrences: HashMap<String, u32>,
     /// Versions of changes in this run.
@@ -352,7 +352,13 @@ impl Execution {
 
     /// Returns the key of a step in progress.
     pub(crate) fn operation(&self) -> Option<String> {
-        self.lock().running_steps.first().cloned()
+        self.lock().running_steps.first().map(|(key, _)| key.clone())
+    }
+
+    /// Returns the longest timeout of a step in progress.
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        let state = self.lock();
+        state.running_steps.iter().filter_map(|(_, limit)| *limit).max().unwrap_or_default()
     }
 }
 

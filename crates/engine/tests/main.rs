@@ -10,6 +10,7 @@ mod limits;
 mod questions;
 mod replay;
 mod rewind;
+mod steps;
 mod support;
 mod timers;
 mod turns;

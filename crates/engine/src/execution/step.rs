@@ -1,10 +1,11 @@
 //! Steps of a flow, drawn values and data: replayed, run and recorded.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use mcp_flow_session::Command;
-use mcp_flow_session::event::StepOutcome;
-use mcp_flow_session::replay::{RecordedStep, step_of};
+use mcp_flow_session::event::{StepFailure, StepOutcome};
+use mcp_flow_session::replay::{RecordedStep, StepRecord, step_of};
 use serde_json::Value;
 
 use super::{Execution, Operation};
@@ -29,12 +30,12 @@ impl Execution {
         key: &str,
         number: u32,
         context: &mut Context<'_>,
-    ) -> Poll<Option<StepOutcome>> {
+    ) -> Poll<Option<StepRecord>> {
         let mut state = self.lock();
         match state.replay.step(key, number) {
-            RecordedStep::Done(outcome) => {
+            RecordedStep::Recorded(record) => {
                 state.replayed();
-                Poll::Ready(Some(outcome))
+                Poll::Ready(Some(record))
             }
             RecordedStep::New if self.is_check => Poll::Pending,
             RecordedStep::New => Poll::Ready(None),
@@ -97,6 +98,18 @@ impl Execution {
         self.lock().session.ended.is_none()
     }
 
+    /// Records a failed attempt at a step.
+    pub(crate) fn record_failure(
+        &self,
+        key: &str,
+        number: u32,
+        attempt: u32,
+        failure: StepFailure,
+    ) {
+        let key = key.to_owned();
+        let _ = self.command(Command::RecordFailure { key, number, attempt, failure });
+    }
+
     /// Sets an entry of the session's data, unless the journal being replayed has it.
     pub(crate) fn set_data(&self, key: &str, value: Value) {
         if self.lock().replay.noted(key) {
@@ -121,13 +134,13 @@ impl Execution {
         true
     }
 
-    pub(crate) fn step_begins(&self, key: &str) {
-        self.lock().running_steps.push(key.to_owned());
+    pub(crate) fn step_begins(&self, key: &str, limit: Option<Duration>) {
+        self.lock().running_steps.push((key.to_owned(), limit));
     }
 
     pub(crate) fn step_ends(&self, key: &str) {
         let mut state = self.lock();
-        if let Some(index) = state.running_steps.iter().position(|step| step == key) {
+        if let Some(index) = state.running_steps.iter().position(|(step, _)| step == key) {
             state.running_steps.swap_remove(index);
         }
     }
