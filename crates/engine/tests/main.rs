@@ -7,6 +7,7 @@ mod client_held;
 mod cluster;
 mod histories;
 mod limits;
+mod orders;
 mod questions;
 mod replay;
 mod rewind;

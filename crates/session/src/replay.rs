@@ -226,6 +226,11 @@ impl Replay {
         }
     }
 
+    /// Returns whether it is the turn of the answer to a question.
+    pub fn is_answer(&self, question: u32) -> bool {
+        matches!(self.next(), Some(Entry::Answered { number, .. }) if *number == question)
+    }
+
     /// Returns the answer to a question, when it is the answer's turn. Each is returned once.
     pub fn answer(&mut self, question: u32) -> Option<Value> {
         match self.next() {
@@ -303,6 +308,17 @@ impl Replay {
             }
             _ => false,
         }
+    }
+
+    /// Returns whether it is the turn of a timer that has fired.
+    pub fn has_fired(&self, timer: u32) -> bool {
+        matches!(self.next(), Some(Entry::TimerFired { number }) if *number == timer)
+    }
+
+    /// Returns whether the next entry is of this step.
+    pub fn has_step(&self, key: &str, number: u32) -> bool {
+        matches!(self.next(), Some(Entry::StepDone { key: recorded, number: counted, .. })
+            if recorded == key && counted.is_none_or(|counted| counted == number))
     }
 
     /// Returns whether a timer has fired, when it is its turn. Each is returned once.

@@ -12,6 +12,11 @@ use super::{Execution, Operation};
 use crate::membership::HeldLease;
 
 impl Execution {
+    /// Returns the number of times that the flow was polled.
+    pub(crate) fn pass(&self) -> u64 {
+        self.lock().pass
+    }
+
     /// Counts one more step of this key. Returns its number, counted from 1.
     pub(crate) fn count_step(&self, key: &str) -> u32 {
         let mut state = self.lock();
@@ -29,16 +34,30 @@ impl Execution {
         &self,
         key: &str,
         number: u32,
+        since: u64,
+        is_done: bool,
         context: &mut Context<'_>,
     ) -> Poll<Option<StepRecord>> {
         let mut state = self.lock();
+        let is_new = state.pass == since;
+        let is_delivery = is_done || state.replay.has_step(key, number);
+        if is_delivery && !state.may_deliver(is_new, context) {
+            return Poll::Pending;
+        }
         match state.replay.step(key, number) {
             RecordedStep::Recorded(record) => {
+                state.has_delivered = true;
                 state.replayed();
                 Poll::Ready(Some(record))
             }
             RecordedStep::New if self.is_check => Poll::Pending,
-            RecordedStep::New => Poll::Ready(None),
+            RecordedStep::New => {
+                if is_done {
+                    state.has_delivered = true;
+                    state.replayed();
+                }
+                Poll::Ready(None)
+            }
             RecordedStep::NotYet => {
                 state.wait_for_turn(Operation::Step, step_of(key));
                 state.register(context);

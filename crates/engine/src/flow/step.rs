@@ -326,7 +326,7 @@ async fn run<T: DeserializeOwned>(
                 failures += 1;
                 let wait = settings.retry.as_ref().and_then(|retry| retry.wait(failures, &error));
                 if let Some(wait) = wait {
-                    step.turn().await;
+                    step.turn_of_outcome().await;
                     execution.record_failure(&step.key, step.number, failures, error.failure());
                     step.wait(flow, failures, wait).await;
                     continue;
@@ -334,7 +334,7 @@ async fn run<T: DeserializeOwned>(
                 StepOutcome::Failed(error.failure())
             }
         };
-        step.turn().await;
+        step.turn_of_outcome().await;
         let is_live = match settings.is_lookup {
             true => execution.record_lookup(&step.key, step.number, outcome.clone()),
             false => execution.record_step(&step.key, Some(step.number), outcome.clone()),
@@ -354,17 +354,29 @@ struct PlacedStep<'a> {
     execution: &'a Execution,
     key: String,
     number: u32,
+    /// Poll of the flow in which the step was awaited first.
+    since: u64,
 }
 
 impl<'a> PlacedStep<'a> {
     fn new(execution: &'a Execution, key: String) -> Self {
-        let number = execution.count_step(&key);
-        Self { execution, key, number }
+        let (number, since) = (execution.count_step(&key), execution.pass());
+        Self { execution, key, number, since }
     }
 
     /// Waits for the step's turn, and returns its record, if it has one.
     async fn turn(&self) -> Option<StepRecord> {
-        poll_fn(|context| self.execution.poll_step(&self.key, self.number, context)).await
+        self.poll_turn(false).await
+    }
+
+    /// Waits until the outcome of the step, which has run, may be recorded.
+    async fn turn_of_outcome(&self) {
+        self.poll_turn(true).await;
+    }
+
+    async fn poll_turn(&self, is_done: bool) -> Option<StepRecord> {
+        let (key, number, since) = (&self.key, self.number, self.since);
+        poll_fn(|context| self.execution.poll_step(key, number, since, is_done, context)).await
     }
 
     /// Runs the work once.
