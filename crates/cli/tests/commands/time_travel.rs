@@ -150,7 +150,7 @@ fn recordings_are_opened_and_other_files_are_not() {
     }
 }
 
-async fn start_session(url: &str) -> String {
+pub(super) async fn start_session(url: &str) -> String {
     let connector = connector(url, &HttpOptions::new()).unwrap();
     let client = timeout(LIMIT, Client::builder().connect_by(connector)).await;
     let client = client.expect("it connects").unwrap();
