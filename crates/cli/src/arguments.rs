@@ -17,6 +17,7 @@ use crate::command::completions::Completions;
 use crate::command::config::Config;
 use crate::command::dev::Dev;
 use crate::command::doctor::Doctor;
+use crate::command::flows::Flows;
 use crate::command::history::History;
 use crate::command::install::Install;
 use crate::command::list::{Prompts, Resources, Tools};
@@ -77,6 +78,7 @@ pub(crate) enum Command {
     Tasks(Tasks),
     New(New),
     Tool(Tool),
+    Flows(Flows),
     Nodes(Nodes),
     Workflow(Workflow),
     Record(Record),
@@ -207,6 +209,7 @@ Examples:
   mcp-flow new NAME                   Create a project with a server of your own, in Rust
   mcp-flow tool new NAME --run        Create a file with a tool that runs a command
   mcp-flow serve --tools tools        Serve the tools that files in a directory declare
+  mcp-flow flows check HISTORY        Check that exported sessions fit the code of the flows
   mcp-flow workflow list              List the workflows that agents can follow
   mcp-flow serve --gateway FILE       Serve the MCP servers in another host's `mcpServers` file
   mcp-flow pack                       Make an MCPB bundle and a registry entry of a server

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+pub(crate) mod flows;
 pub(crate) mod history;
 pub(crate) mod install;
 pub(crate) mod list;
@@ -63,6 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Tasks(tasks) => tasks.run(),
         Command::Tool(tool) => tool.run(),
         Command::New(new) => new.run(),
+        Command::Flows(flows) => flows.run(),
         Command::Nodes(nodes) => nodes.run(),
         Command::Workflow(workflow) => workflow.run(),
         Command::Record(record) => record.run(),

@@ -3,6 +3,7 @@
 mod calls;
 mod downloads;
 mod first_use;
+mod flows;
 mod hostile_servers;
 mod interrupted_sessions;
 mod revisions;

@@ -73,12 +73,18 @@ pub(crate) struct ExecutionState {
     out_of_turn: Vec<OutOfTurn>,
     /// Set when the flow has replayed an entry of the journal since it was last polled.
     replayed: bool,
+    /// Number of times that the flow was polled.
+    pass: u64,
+    /// Set when the flow got an answer, a timer or the outcome of a step since it was polled.
+    has_delivered: bool,
+    /// Questions and timers that the flow asked for since it was polled.
+    asked_now: Vec<(Operation, u32)>,
     /// Set while the flow is polled. A question dropped then was dropped by the flow.
     polled: bool,
     /// Number of the open question that clients may have seen.
     shown: Option<u32>,
-    /// Keys of the steps in progress.
-    running_steps: Vec<String>,
+    /// Keys of the steps in progress, with the timeouts they set.
+    running_steps: Vec<(String, Option<Duration>)>,
     /// Number of steps of each key in this run.
     occurrences: HashMap<String, u32>,
     /// Versions of changes in this run.
@@ -150,6 +156,9 @@ impl Execution {
             flush: false,
             out_of_turn: Vec::new(),
             replayed: false,
+            pass: 0,
+            has_delivered: false,
+            asked_now: Vec::new(),
             polled: false,
             shown: session.open.as_ref().map(|_| session.number),
             running_steps: Vec::new(),
@@ -216,7 +225,13 @@ impl Execution {
 
     /// Marks the beginning or the end of a poll of the flow.
     pub(crate) fn set_polled(&self, polled: bool) {
-        self.lock().polled = polled;
+        let mut state = self.lock();
+        state.polled = polled;
+        if polled {
+            state.pass += 1;
+            state.has_delivered = false;
+            state.asked_now.clear();
+        }
     }
 
     /// Returns whether the flow has replayed an entry of the journal since the last call.
@@ -370,7 +385,13 @@ impl Execution {
 
     /// Returns the key of a step in progress.
     pub(crate) fn operation(&self) -> Option<String> {
-        self.lock().running_steps.first().cloned()
+        self.lock().running_steps.first().map(|(key, _)| key.clone())
+    }
+
+    /// Returns the longest timeout of a step in progress.
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        let state = self.lock();
+        state.running_steps.iter().filter_map(|(_, limit)| *limit).max().unwrap_or_default()
     }
 }
 
@@ -429,6 +450,21 @@ impl ExecutionState {
         self.replayed = true;
         self.out_of_turn.clear();
         self.wake();
+    }
+
+    /// Returns whether the flow may get something now, that it asked for in an earlier poll.
+    ///
+    /// It gets one thing per poll, in the first run and in a replay: then all branches have gone as
+    /// far in both when one of them goes on, and count their steps alike. The branch is woken to try
+    /// again.
+    fn may_deliver(&mut self, is_new: bool, context: &Context<'_>) -> bool {
+        if is_new || self.has_delivered {
+            self.register(context);
+            self.replayed = true;
+            self.wake();
+            return false;
+        }
+        true
     }
 
     /// Notes that the flow asks for something while the journal has something else next.

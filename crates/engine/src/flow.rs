@@ -1,7 +1,10 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
+mod branches;
 mod error;
 mod label;
+mod retry;
+mod step;
 mod timer;
 mod version;
 
@@ -17,10 +20,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::execution::Execution;
-use crate::trace;
 
 pub(crate) use error::Reason;
 pub use error::{FlowError, FlowResult};
+pub use retry::Retry;
+pub use step::{
+    BoxError, Once, OnceWithKey, Repeated, RepeatedWithKey, Step, StepError, StepFn, StepFnWithKey,
+};
 pub use timer::FlowTimeout;
 
 /// Handle of a flow to its session.
@@ -66,49 +72,48 @@ impl Flow {
     /// client hears of anything that follows. Work that is interrupted runs again, so it runs at
     /// least once; see [`step_with_key`](Flow::step_with_key) to make it idempotent. An error is a
     /// result, too: it is recorded, and returned when the flow is replayed.
-    pub async fn step<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
+    ///
+    /// The returned [`Step`] can have a [timeout](Step::timeout) and [retries](Step::retry).
+    pub fn step<'a, T, E, F, R>(&'a self, key: &str, work: F) -> Step<'a, T, Once<F>>
     where
-        T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
-        F: FnOnce() -> R,
-        R: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned + 'a,
+        E: Into<BoxError>,
+        F: StepFn<Work = R> + Send + 'a,
+        R: Future<Output = Result<T, E>> + Send,
     {
-        self.step_with_key(key, |_| work()).await
+        Step::new(self, key, Once(Some(work)))
     }
 
     /// Runs a [`step`](Flow::step) that gets an idempotency key.
     ///
     /// The key is the same whenever this step runs again, and unique among all steps and sessions.
-    pub async fn step_with_key<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
+    pub fn step_with_key<'a, T, E, F, R>(
+        &'a self,
+        key: &str,
+        work: F,
+    ) -> Step<'a, T, OnceWithKey<F>>
     where
-        T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
-        F: FnOnce(String) -> R,
-        R: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned + 'a,
+        E: Into<BoxError>,
+        F: StepFnWithKey<Work = R> + Send + 'a,
+        R: Future<Output = Result<T, E>> + Send,
     {
-        let step = PlacedStep::new(&self.execution, self.key(key)?);
-        if let Some(outcome) = step.turn().await {
-            return read(&step.key, outcome);
-        }
-        self.execution.begin_step(&step.key, step.number);
-        poll_fn(|context| self.execution.poll_flushed(context)).await;
-        let idempotency_key = format!("{}/{}/{}", self.execution.id, step.key, step.number);
-        self.perform(&step, false, || work(idempotency_key)).await
+        Step::new(self, key, OnceWithKey(Some(work)))
     }
 
     /// Runs a [`step`](Flow::step) that may block its thread.
     pub async fn blocking_step<T, E, F>(&self, key: &str, work: F) -> FlowResult<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        E: std::fmt::Display + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
         F: FnOnce() -> Result<T, E> + Send + 'static,
     {
         self.step(key, || async {
             match tokio::task::spawn_blocking(work).await {
-                Ok(result) => result.map_err(|error| error.to_string()),
+                Ok(result) => result.map_err(Into::into),
                 Err(panic) => match panic.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(stopped) => Err(stopped.to_string()),
+                    Err(stopped) => Err(BoxError::from(stopped)),
                 },
             }
         })
@@ -119,18 +124,14 @@ impl Flow {
     ///
     /// Unlike a step, it does not wait for everything before it to be durable, which saves a write
     /// per turn. It may therefore run more often than the journal shows.
-    pub async fn lookup<T, E, F, R>(&self, key: &str, work: F) -> FlowResult<T>
+    pub fn lookup<'a, T, E, F, R>(&'a self, key: &str, work: F) -> Step<'a, T, Once<F>>
     where
-        T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
-        F: FnOnce() -> R,
-        R: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned + 'a,
+        E: Into<BoxError>,
+        F: StepFn<Work = R> + Send + 'a,
+        R: Future<Output = Result<T, E>> + Send,
     {
-        let step = PlacedStep::new(&self.execution, self.key(key)?);
-        match step.turn().await {
-            Some(outcome) => read(&step.key, outcome),
-            None => self.perform(&step, true, work).await,
-        }
+        Step::new(self, key, Once(Some(work))).lookup()
     }
 
     /// Runs another flow within this one. Its keys get the prefix `key` and a dot, also in the
@@ -210,47 +211,6 @@ impl Flow {
         self.execution.id
     }
 
-    /// Runs a step that has no recorded result, and records it.
-    async fn perform<T, E, F, R>(
-        &self,
-        step: &PlacedStep<'_>,
-        is_lookup: bool,
-        work: F,
-    ) -> FlowResult<T>
-    where
-        T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
-        F: FnOnce() -> R,
-        R: Future<Output = Result<T, E>>,
-    {
-        let key = &step.key;
-        let outcome = {
-            let _running = RunningStep::new(&self.execution, key);
-            let mut span = trace::start_step(&self.execution, key);
-            match self.execution.injected_failure(key) {
-                Some(error) => StepOutcome::Failed(error),
-                None => match span.scope(work()).await {
-                    Ok(value) => StepOutcome::Ok(serde_json::to_value(value)?),
-                    Err(error) => {
-                        span.fail("step_failed", || error.to_string());
-                        StepOutcome::Failed(error.to_string())
-                    }
-                },
-            }
-        };
-        step.turn().await;
-        let is_live = match is_lookup {
-            true => self.execution.record_lookup(key, step.number, outcome.clone()),
-            false => self.execution.record_step(key, Some(step.number), outcome.clone()),
-        };
-        if !is_live {
-            // The session has ended because it is too large; this future is about to be dropped.
-            std::future::pending::<()>().await;
-        }
-        // Read back, so that the first run returns exactly what a replay returns.
-        read(key, outcome)
-    }
-
     /// Draws a value once, and records it.
     fn draw(&self, key: &str, draw: impl FnOnce() -> Value) -> Value {
         let key = format!("{}{key}", self.scope);
@@ -308,61 +268,6 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.execution.drop_question(self.key, self.number);
-        }
-    }
-}
-
-/// A step with its number. It waits for its turn in the order of the journal.
-struct PlacedStep<'a> {
-    execution: &'a Execution,
-    key: String,
-    number: u32,
-}
-
-impl<'a> PlacedStep<'a> {
-    fn new(execution: &'a Execution, key: String) -> Self {
-        let number = execution.count_step(&key);
-        Self { execution, key, number }
-    }
-
-    /// Waits for the step's turn, and returns its recorded outcome, if it has one.
-    async fn turn(&self) -> Option<StepOutcome> {
-        poll_fn(|context| self.execution.poll_step(&self.key, self.number, context)).await
-    }
-}
-
-impl Drop for PlacedStep<'_> {
-    fn drop(&mut self) {
-        self.execution.drop_step(&self.key);
-    }
-}
-
-/// Marks a step as running until dropped.
-struct RunningStep<'a> {
-    execution: &'a Execution,
-    key: &'a str,
-}
-
-impl<'a> RunningStep<'a> {
-    fn new(execution: &'a Execution, key: &'a str) -> Self {
-        execution.step_begins(key);
-        Self { execution, key }
-    }
-}
-
-impl Drop for RunningStep<'_> {
-    fn drop(&mut self) {
-        self.execution.step_ends(self.key);
-    }
-}
-
-fn read<T: DeserializeOwned>(key: &str, outcome: StepOutcome) -> FlowResult<T> {
-    match outcome {
-        StepOutcome::Ok(value) => serde_json::from_value(value).map_err(|error| {
-            FlowError::new(format!("the recorded result of step `{key}` cannot be read: {error}"))
-        }),
-        StepOutcome::Failed(message) => {
-            Err(FlowError::new(format!("step `{key}` failed: {message}")))
         }
     }
 }

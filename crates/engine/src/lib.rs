@@ -93,7 +93,10 @@ pub use cluster::ClusterMember;
 pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
-pub use flow::{Flow, FlowError, FlowResult, FlowTimeout};
+pub use flow::{
+    BoxError, Flow, FlowError, FlowResult, FlowTimeout, Once, OnceWithKey, Repeated,
+    RepeatedWithKey, Retry, Step, StepError, StepFn, StepFnWithKey,
+};
 pub use history::{BadHistory, SessionHistory};
 pub use limits::SessionLimits;
 pub use mcp_flow_rate::Rate;

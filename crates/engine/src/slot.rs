@@ -161,8 +161,9 @@ impl Slot {
             Err(FlowError(Reason::Declined(summary))) => {
                 self.execution.finish(false, Value::Null, Some(summary));
             }
-            Err(FlowError(Reason::Failed(message))) => {
-                self.execution.fail(FlowFault::new(FaultName::Failed, message));
+            Err(FlowError(Reason::Failed { message, causes })) => {
+                let fault = FlowFault::new(FaultName::Failed, message);
+                self.execution.fail(FlowFault { causes, ..fault });
             }
             Err(FlowError(Reason::Fault(fault))) => self.execution.fail(*fault),
         }

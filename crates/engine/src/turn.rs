@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, JournalEvent};
 use mcp_flow_session::store::{Append, Fence};
@@ -263,12 +264,16 @@ impl Engine {
         let limit = slot.definition.as_ref().and_then(|definition| definition.operation());
         let limit = limit.unwrap_or(self.inner.limits.operation);
         let mut length = 0;
-        let mut deadline = Instant::now() + limit;
+        let mut began = Instant::now();
         loop {
             let is_draining = self.inner.draining.is_cancelled();
             if is_draining && !slot.execution.is_in_step() {
                 return;
             }
+            // A step with a timeout of its own may take that long.
+            let longest = slot.execution.longest_timeout().saturating_add(STEP_GRACE);
+            let limit = if longest > STEP_GRACE { limit.max(longest) } else { limit };
+            let deadline = began + limit.min(LONGEST_OPERATION);
             let woken = tokio::select! {
                 woken = timeout_at(deadline, slot.signal.fired()) => woken,
                 () = self.inner.draining.cancelled(), if !is_draining => continue,
@@ -297,7 +302,7 @@ impl Engine {
             let now = slot.execution.lock().session.length;
             if now != length {
                 length = now;
-                deadline = Instant::now() + limit;
+                began = Instant::now();
             }
         }
     }
@@ -359,6 +364,12 @@ impl Engine {
 fn sets_timer(event: &JournalEvent) -> bool {
     matches!(event, JournalEvent::TimerSet { .. } | JournalEvent::TimerDropped { .. })
 }
+
+/// Time in which a step is interrupted by its own timeout.
+const STEP_GRACE: Duration = Duration::from_secs(1);
+
+/// Longest timeout of an operation, so that deadlines can be computed.
+const LONGEST_OPERATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Returns whether an event changes the questions behind the open one.
 fn changes_queue(event: &JournalEvent) -> bool {

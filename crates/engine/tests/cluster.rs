@@ -78,7 +78,7 @@ async fn ledger(flow: Flow, node: usize, effects: Effects) -> FlowResult<Vec<Str
             return Ok(lines);
         }
         let written: String = flow
-            .step_with_key("write", async |step| {
+            .step_with_key("write", async |step: String| {
                 let note = |what| {
                     let (step, at) = (step.clone(), Instant::now());
                     effects.lock().push(Effect { step, node, what, at });

@@ -2,7 +2,7 @@
 
 use mcp_flow_engine::{OpenQuestion, SessionStatus, View};
 use mcp_flow_proto::Revision;
-use mcp_flow_session::event::{Ending, SessionEnded};
+use mcp_flow_session::event::{Ending, FlowFault, SessionEnded};
 use mcp_flow_session::prompt::{FlowProgress, Prompt};
 use mcp_flow_session::session::AnsweredTurn;
 use mcp_flow_session::{Divergence, InvalidAnswer, Session, SessionId, State};
@@ -93,13 +93,22 @@ pub(crate) fn completion(ended: &SessionEnded) -> Option<Value> {
             Some(json!({"result": result, "summary": summary}))
         }
         Ending::Failed(fault) => {
-            let error = json!({"domain": "interaction", "name": fault_name(fault),
-                "message": fault.message, "operation": fault.operation});
+            let error = error(fault);
             let result = json!({"success": false, "data": {}, "error": error});
             Some(json!({"result": result, "summary": fault.message}))
         }
         Ending::Cancelled { .. } | Ending::Expired(_) => None,
     }
+}
+
+/// Encodes the fault that ended a session, with the causes of its error.
+fn error(fault: &FlowFault) -> Value {
+    let mut error = json!({"domain": "interaction", "name": fault_name(fault),
+        "message": fault.message, "operation": fault.operation});
+    if !fault.causes.is_empty() {
+        error["causes"] = json!(fault.causes);
+    }
+    error
 }
 
 /// Wraps a result in an object, unless it is one.
@@ -287,11 +296,7 @@ fn metadata(session: &Session) -> Map<String, Value> {
             );
         }
         Some(Ending::Failed(fault)) => {
-            put(
-                "error",
-                json!({"domain": "interaction", "name": fault_name(fault),
-                "message": fault.message, "operation": fault.operation}),
-            );
+            put("error", error(fault));
         }
         _ => {}
     }

@@ -81,6 +81,19 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// An attempt at a step has failed, and another one follows.
+    StepFailed {
+        /// Key of the step.
+        key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: u32,
+        /// Number of the attempt, counted from 1.
+        attempt: u32,
+        /// Its failure.
+        failure: StepFailure,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// A step of the flow has finished.
     StepDone {
         /// Key of the step.
@@ -186,6 +199,7 @@ impl JournalEvent {
             | Self::Rejected { at, .. }
             | Self::Withdrawn { at, .. }
             | Self::StepBegun { at, .. }
+            | Self::StepFailed { at, .. }
             | Self::StepDone { at, .. }
             | Self::DataSet { at, .. }
             | Self::TimerSet { at, .. }
@@ -203,7 +217,8 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
-            Self::Stuck { .. }
+            Self::StepFailed { .. }
+            | Self::Stuck { .. }
             | Self::Unstuck { .. }
             | Self::Labelled { .. }
             | Self::Rewound { .. }
@@ -303,8 +318,49 @@ pub struct QuestionAnswered {
 pub enum StepOutcome {
     /// Value of a step that succeeded.
     Ok(Value),
-    /// Message of a step that failed.
-    Failed(String),
+    /// Failure of a step.
+    Failed(StepFailure),
+}
+
+/// Failure of a step. One without causes is written as its message alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(from = "RecordedFailure", into = "RecordedFailure")]
+pub struct StepFailure {
+    /// Message of the error.
+    pub message: String,
+    /// Messages of its causes, the nearest first.
+    pub causes: Vec<String>,
+}
+
+impl From<String> for StepFailure {
+    fn from(message: String) -> Self {
+        Self { message, causes: Vec::new() }
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum RecordedFailure {
+    Message(String),
+    Caused { message: String, causes: Vec<String> },
+}
+
+impl From<RecordedFailure> for StepFailure {
+    fn from(recorded: RecordedFailure) -> Self {
+        match recorded {
+            RecordedFailure::Message(message) => message.into(),
+            RecordedFailure::Caused { message, causes } => Self { message, causes },
+        }
+    }
+}
+
+impl From<StepFailure> for RecordedFailure {
+    fn from(StepFailure { message, causes }: StepFailure) -> Self {
+        match causes.is_empty() {
+            true => Self::Message(message),
+            false => Self::Caused { message, causes },
+        }
+    }
 }
 
 /// End of a session: its tombstone.
@@ -389,12 +445,15 @@ pub struct FlowFault {
     /// Key of the question or step where it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
+    /// Messages of the errors that caused it, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
 }
 
 impl FlowFault {
     /// Creates a fault without an operation.
     pub fn new(name: FaultName, message: impl Into<String>) -> Self {
-        Self { name, message: message.into(), operation: None }
+        Self { name, message: message.into(), operation: None, causes: Vec::new() }
     }
 
     /// Sets the question or step where it happened.

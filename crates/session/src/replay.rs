@@ -77,7 +77,7 @@ enum Entry {
     StepDone {
         key: String,
         number: Option<u32>,
-        outcome: StepOutcome,
+        record: StepRecord,
     },
 }
 
@@ -114,11 +114,20 @@ pub enum RecordedTimer {
     NotYet,
 }
 
+/// Event of a step in the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StepRecord {
+    /// It has finished, with this outcome.
+    Done(StepOutcome),
+    /// An attempt has failed, and another one follows.
+    Failed,
+}
+
 /// The journal's record of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordedStep {
-    /// It has finished, with this outcome.
-    Done(StepOutcome),
+    /// It has finished, or an attempt has failed.
+    Recorded(StepRecord),
     /// The journal ends before it: run it, or record it if it was run.
     New,
     /// Something else came first. Its turn may come if branches of the flow run concurrently.
@@ -166,8 +175,12 @@ impl Replay {
                     *replay.notes.entry(label_note(key)).or_default() += 1;
                 }
                 JournalEvent::StepDone { key, number, outcome, .. } => {
-                    let (key, outcome) = (key.clone(), outcome.clone());
-                    replay.push(Entry::StepDone { key, number: *number, outcome });
+                    let (key, record) = (key.clone(), StepRecord::Done(outcome.clone()));
+                    replay.push(Entry::StepDone { key, number: *number, record });
+                }
+                JournalEvent::StepFailed { key, number, .. } => {
+                    let (key, number) = (key.clone(), Some(*number));
+                    replay.push(Entry::StepDone { key, number, record: StepRecord::Failed });
                 }
                 event => {
                     if let Some(entry) = replay.track(event) {
@@ -211,6 +224,11 @@ impl Replay {
             },
             Some(_) => RecordedQuestion::NotYet,
         }
+    }
+
+    /// Returns whether it is the turn of the answer to a question.
+    pub fn is_answer(&self, question: u32) -> bool {
+        matches!(self.next(), Some(Entry::Answered { number, .. }) if *number == question)
     }
 
     /// Returns the answer to a question, when it is the answer's turn. Each is returned once.
@@ -292,6 +310,17 @@ impl Replay {
         }
     }
 
+    /// Returns whether it is the turn of a timer that has fired.
+    pub fn has_fired(&self, timer: u32) -> bool {
+        matches!(self.next(), Some(Entry::TimerFired { number }) if *number == timer)
+    }
+
+    /// Returns whether the next entry is of this step.
+    pub fn has_step(&self, key: &str, number: u32) -> bool {
+        matches!(self.next(), Some(Entry::StepDone { key: recorded, number: counted, .. })
+            if recorded == key && counted.is_none_or(|counted| counted == number))
+    }
+
     /// Returns whether a timer has fired, when it is its turn. Each is returned once.
     pub fn fired(&mut self, timer: u32) -> bool {
         let is_next = matches!(self.next(), Some(Entry::TimerFired { number }) if *number == timer);
@@ -336,7 +365,7 @@ impl Replay {
                 if recorded == key && counted.is_none_or(|counted| counted == number) =>
             {
                 match self.remove(passed) {
-                    Some(Entry::StepDone { outcome, .. }) => RecordedStep::Done(outcome),
+                    Some(Entry::StepDone { record, .. }) => RecordedStep::Recorded(record),
                     _ => RecordedStep::New,
                 }
             }
@@ -466,6 +495,7 @@ impl Replay {
             | JournalEvent::Began { .. }
             | JournalEvent::Rejected { .. }
             | JournalEvent::StepBegun { .. }
+            | JournalEvent::StepFailed { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }

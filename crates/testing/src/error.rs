@@ -1,8 +1,9 @@
 //! Errors of a test.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use mcp_flow_engine::EngineError;
+use mcp_flow_engine::{BadHistory, EngineError, HistoryError};
 
 /// Reason a test of a flow cannot go on. A test that returns it shows its text.
 #[derive(thiserror::Error)]
@@ -56,6 +57,20 @@ pub enum FlowTestError {
         /// Seconds waited.
         seconds: u64,
     },
+    /// A file cannot be read.
+    #[error("cannot read {}: {cause}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        cause: std::io::Error,
+    },
+    /// A history was edited.
+    #[error(transparent)]
+    BadHistory(#[from] BadHistory),
+    /// A history does not fit the code of its flow.
+    #[error("the flow has changed: {0}")]
+    Changed(#[from] HistoryError),
     /// A crash changed the end of a flow.
     #[error("after a crash at append {append}, {detail}")]
     Crash {

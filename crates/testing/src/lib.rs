@@ -3,7 +3,7 @@
 //! [`FlowTest`] has a server and a client in one process, and a clock that skips: a flow that sleeps
 //! for three days is tested in a millisecond. Every turn replays the flow from its journal, so a test
 //! also shows that the flow can be replayed. [`crash_at_every_append`] runs a [`Script`] and kills the
-//! server at each of its writes.
+//! server at each of its writes. [`replay`] checks the histories of real sessions against changed code.
 //!
 //! It runs flows by the same engine as a server does. It has no store of its own on disk.
 
@@ -12,6 +12,7 @@ mod clock;
 mod crash;
 mod error;
 mod flow_test;
+mod history;
 mod session;
 mod store;
 
@@ -20,4 +21,5 @@ pub use clock::{SkipDuration, TestClock};
 pub use crash::{CrashReport, Script, crash_at_every_append};
 pub use error::FlowTestError;
 pub use flow_test::{FlowTest, FlowTestBuilder};
+pub use history::replay;
 pub use session::TestedSession;

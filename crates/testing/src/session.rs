@@ -1,6 +1,8 @@
 //! A session under test.
 
-use mcp_flow_engine::{AnswerReply, AnswerRequest, OpenQuestion, SessionStatus, View};
+use mcp_flow_engine::{
+    AnswerReply, AnswerRequest, OpenQuestion, SessionHistory, SessionStatus, View,
+};
 use mcp_flow_session::event::Ending;
 use mcp_flow_session::{JournalEvent, Owner, SessionId};
 use serde_json::Value;
@@ -96,6 +98,17 @@ impl<'a> TestedSession<'a> {
             SessionStatus::Ended(ended) => Ok(Some(ended.ending)),
             _ => Ok(None),
         }
+    }
+
+    /// Rewinds the session to its last answered question of this key, which is asked again.
+    pub async fn rewind(&self, key: &str) -> Result<(), FlowTestError> {
+        self.test.engine().rewind(self.id, &Owner::local(), key).await?;
+        self.view().await.map(drop)
+    }
+
+    /// Returns the history for a file, to be checked by [`replay`](crate::replay) later.
+    pub fn export(&self) -> Value {
+        SessionHistory { id: self.id, events: self.history() }.to_value()
     }
 
     /// Returns every event of the session, also after its end.

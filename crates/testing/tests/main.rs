@@ -4,3 +4,4 @@
 
 mod crashes;
 mod flow_tests;
+mod histories;

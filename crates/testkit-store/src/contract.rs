@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_flow_session::store::{Append, Census, Filter, PageRequest, Phase};
-use mcp_flow_session::{Owner, SessionId, State, StoreError, Timestamp};
+use mcp_flow_session::{Divergence, JournalEvent, Owner, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
 
@@ -210,6 +210,39 @@ pub async fn timers_come_due(store: Opened) {
         }
     }
     assert_eq!(store.due(Timestamp::NEVER, 10).await.unwrap(), []);
+}
+
+/// A session that is stuck is due since then, and is listed with both sides of the difference until
+/// it goes on.
+pub async fn stuck_sessions_are_due(store: Opened) {
+    let at = Timestamp::from_millis;
+    let difference = Divergence {
+        index: 2,
+        turn: 1,
+        recorded_key: "city".to_owned(),
+        recorded: "Text \"Where to?\"".to_owned(),
+        asked_key: "destination".to_owned(),
+        asked: "a step".to_owned(),
+    };
+    let events = [
+        started("ada"),
+        JournalEvent::Stuck { divergence: difference.clone(), at: at(20) },
+        JournalEvent::Unstuck { at: at(30) },
+    ];
+    let page = PageRequest { after: None, most: 10 };
+    for (length, event) in events.iter().enumerate() {
+        let mut summary = summary("ada", State::WaitingUser, None);
+        summary.stuck = (length == 1).then(|| difference.clone());
+        summary.touched = event.at();
+        let write = Append { summary, ..append(id(1), length, vec![event.clone()]) };
+        let expected = write.summary.clone();
+        store.append(write).await.unwrap();
+        assert_eq!(store.read(id(1)).await.unwrap(), events[..=length]);
+        assert_eq!(store.list(Filter::default(), page).await.unwrap()[0].summary, expected);
+        assert_eq!(store.due(at(19), 10).await.unwrap(), []);
+        let due = store.due(at(20), 10).await.unwrap();
+        assert_eq!(due.contains(&id(1)), length == 1, "after event {length}");
+    }
 }
 
 /// An erased session leaves nothing.

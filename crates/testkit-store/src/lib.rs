@@ -26,7 +26,7 @@ pub use contract::{
     an_append_at_an_outdated_length_conflicts, appended_events_are_read_back,
     concurrent_writers_exclude_each_other, deadlines_come_due, erased_sessions_are_forgotten,
     lists_are_paginated, nothing_follows_the_end, replacing_a_journal_erases_it,
-    sessions_are_counted, timers_come_due,
+    sessions_are_counted, stuck_sessions_are_due, timers_come_due,
 };
 pub use model::any_sequence_of_operations_matches_the_model;
 pub use shared_contract::{
@@ -50,6 +50,7 @@ macro_rules! store_contract {
             sessions_are_counted,
             deadlines_come_due,
             timers_come_due,
+            stuck_sessions_are_due,
             erased_sessions_are_forgotten,
             concurrent_writers_exclude_each_other,
             any_sequence_of_operations_matches_the_model

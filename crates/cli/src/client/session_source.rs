@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_flow::client::Host;
 use mcp_flow::workflow::Library;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::client::connect::{self, ConnectionSettings, ProtocolOptions, TlsOptions};
 use crate::client::interrupt::Interrupts;
@@ -201,10 +201,26 @@ impl SessionSource {
         })
     }
 
-    pub(crate) async fn list(&self) -> anyhow::Result<Vec<Value>> {
+    /// Lists the sessions that a search finds, as an admin if it needs one.
+    pub(crate) async fn list(
+        &self,
+        search: Map<String, Value>,
+        needs_admin: bool,
+    ) -> anyhow::Result<Vec<Value>> {
         match self {
-            Self::Remote(remote) => remote.list().await,
-            Self::Offline(offline) => offline.list().await,
+            Self::Remote(remote) => remote.list(search, needs_admin).await,
+            Self::Offline(offline) => offline.list(search).await,
+        }
+    }
+
+    /// Adds a session from its exported history.
+    pub(crate) async fn import(&self, history: Value, new_id: bool) -> anyhow::Result<Value> {
+        match self {
+            Self::Remote(remote) => {
+                let params = json!({"history": history, "newId": new_id});
+                remote.call("admin/import", params).await
+            }
+            Self::Offline(offline) => offline.import(&history, new_id).await,
         }
     }
 

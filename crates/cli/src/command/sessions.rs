@@ -1,4 +1,6 @@
-//! `mcp-flow sessions`: lists, shows, answers and cancels sessions.
+//! `mcp-flow sessions`: lists, shows, answers, rewinds, cancels, exports and imports sessions.
+
+mod search;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +11,7 @@ use clap::Subcommand;
 use mcp_flow::client::interaction::InteractionFeatures;
 use serde_json::{Value, json};
 
+use self::search::Search;
 use crate::client::connect::TlsOptions;
 use crate::client::prompter::{Prompter, Resumption};
 use crate::client::session_source::{DEFAULT_URL, SessionSource, SessionSourceOptions};
@@ -21,7 +24,7 @@ use crate::terminal::ask::UserInput;
 use crate::terminal::output::{self, Format, sanitize, table};
 use crate::terminal::progress::ProgressDisplay;
 
-/// List, show, compare, answer and cancel sessions of a running server or in a store
+/// List, show, compare, answer, rewind, cancel, export and import sessions of a running server or in a store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
@@ -34,8 +37,8 @@ pub(crate) struct Sessions {
 /// Actions on sessions.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List all sessions
-    List,
+    /// List all sessions, or those that fit
+    List(#[command(flatten)] Search),
     /// Show a session's questions, answers and result
     Show {
         /// Session id
@@ -53,6 +56,26 @@ enum Action {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["at", "step"])]
         export: Option<PathBuf>,
     },
+    /// Write a session's history to a file, to import it elsewhere
+    ///
+    /// Values are not encrypted in it. `mcp-flow history` shows it without a server.
+    Export {
+        /// Session id
+        id: String,
+        /// File to write [default: standard output]
+        file: Option<PathBuf>,
+    },
+    /// Add a session from its exported history, for the owner it has
+    ///
+    /// It goes on where it was, and steps that have run do not run again. An edited history is rejected. A
+    /// running server imports for admins only.
+    Import {
+        /// Exported history
+        file: PathBuf,
+        /// Give the session a new id, to import it beside the one it was exported from
+        #[arg(long)]
+        new_id: bool,
+    },
     /// Show how two sessions differ; exits with 1 if they do
     Diff {
         /// Session id
@@ -66,6 +89,16 @@ enum Action {
         id: String,
         /// Answer: JSON or plain text [default: ask in the terminal until the session ends]
         value: Option<String>,
+    },
+    /// Change an earlier answer: go on from its question, as if nothing had happened since
+    ///
+    /// Not if a step with effects has run since, which the error names.
+    Rewind {
+        /// Session id
+        id: String,
+        /// Key of the question to ask again, as `sessions history` shows it
+        #[arg(long, value_name = "KEY")]
+        to: String,
     },
     /// Cancel a session
     Cancel {
@@ -89,14 +122,22 @@ impl Sessions {
     /// Returns the message for ctrl-c: what may have happened already.
     fn interrupted(&self) -> &'static str {
         match &self.action {
-            Action::List | Action::Show { .. } | Action::History { .. } | Action::Diff { .. } => {
-                "interrupted"
+            Action::List(_)
+            | Action::Show { .. }
+            | Action::History { .. }
+            | Action::Export { .. }
+            | Action::Diff { .. } => "interrupted",
+            Action::Import { .. } => {
+                "interrupted; the session may have been imported: see `mcp-flow sessions list`"
             }
             Action::Answer { value: None, .. } => {
                 "interrupted; the session keeps waiting for an answer"
             }
             Action::Answer { value: Some(_), .. } => {
                 "interrupted; the answer may have been accepted: see `mcp-flow sessions show`"
+            }
+            Action::Rewind { .. } => {
+                "interrupted; the session may have been rewound: see `mcp-flow sessions show`"
             }
             Action::Cancel { .. } => {
                 "interrupted; the session may have been cancelled: see `mcp-flow sessions show`"
@@ -115,9 +156,14 @@ impl Sessions {
                 let Some(file) = export else {
                     return position.show(&timeline(&history)?, self.source.format);
                 };
-                let written = std::fs::write(file, format!("{history}\n"));
-                written.with_context(|| format!("cannot write {}", file.display()))?;
-                return Ok(ExitCode::SUCCESS);
+                return write(file, &history);
+            }
+            Action::Export { id, file } => {
+                let history = source.call(id, "interaction.getHistory", json!({})).await?;
+                return match file {
+                    Some(file) => write(file, &history),
+                    None => output::print_json(&history).map(|()| ExitCode::SUCCESS),
+                };
             }
             Action::Diff { id, other } => {
                 let (one, other) = (history(source, id).await?, history(source, other).await?);
@@ -137,8 +183,8 @@ impl Sessions {
     /// Returns the result as JSON and as text.
     async fn result(&self, source: &SessionSource) -> anyhow::Result<(Value, String)> {
         match &self.action {
-            Action::List => {
-                let sessions = source.list().await?;
+            Action::List(search) => {
+                let sessions = source.list(search.params(), search.needs_admin()).await?;
                 let text = list_text(&sessions, self.source.format);
                 Ok((json!({"sessions": sessions}), text))
             }
@@ -155,14 +201,39 @@ impl Sessions {
                 };
                 Ok((result, text))
             }
+            Action::Rewind { id, to } => {
+                let result = source.call(id, "interaction.rewind", json!({"to": to})).await?;
+                let next = result["next"]["prompt"]["message"].as_str();
+                let next = next.map(|message| format!(". Next: {}", sanitize(message)));
+                let text = format!("session {id} rewound{}", next.unwrap_or_default());
+                Ok((result, text))
+            }
             Action::Cancel { id, reason } => {
                 let params = json!({"reason": reason});
                 let result = source.call(id, "interaction.cancel", params).await?;
                 Ok((result, format!("session {id} cancelled")))
             }
-            Action::History { .. } | Action::Diff { .. } => unreachable!("shown before"),
+            Action::Import { file, new_id } => {
+                let text = std::fs::read_to_string(file);
+                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+                let history: Value = serde_json::from_str(&text)
+                    .with_context(|| format!("{} is no exported history", file.display()))?;
+                let result = source.import(history, *new_id).await?;
+                let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
+                let line = format!("session {} imported: {}", text("sessionId"), text("state"));
+                Ok((result, sanitize(&line)))
+            }
+            Action::History { .. } | Action::Export { .. } | Action::Diff { .. } => {
+                unreachable!("shown before")
+            }
         }
     }
+}
+
+fn write(file: &Path, history: &Value) -> anyhow::Result<ExitCode> {
+    let written = std::fs::write(file, format!("{history}\n"));
+    written.with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the journal of a session, with the traffic about it, if the server shows that.
@@ -274,10 +345,15 @@ fn list_text(sessions: &[Value], format: Format) -> String {
     let row = |session: &Value| {
         let text = |name: &str| session[name].as_str().unwrap_or_default().to_owned();
         let state = if session.get("stuck").is_some() { "stuck".to_owned() } else { text("state") };
-        vec![text("sessionId"), state, text("toolName")]
+        let wakes = time(&session["wakesAt"]).unwrap_or_default();
+        let labels = session["labels"].as_object().into_iter().flatten();
+        let labels =
+            labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+        let labels = sanitize(&labels.collect::<Vec<_>>().join(" "));
+        vec![text("sessionId"), state, text("toolName"), wakes, labels]
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
-    table::write(&["session", "state", "flow"], &rows, format)
+    table::write(&["session", "state", "flow", "wakes", "labels"], &rows, format)
 }
 
 fn state_text(state: &Value) -> String {

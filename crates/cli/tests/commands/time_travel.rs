@@ -67,6 +67,75 @@ async fn sessions_are_stepped_through_compared_and_exported() {
     assert_eq!(code, 1);
 }
 
+/// A session goes on in another store, offline and on a running server; an edited history does not.
+#[tokio::test]
+async fn sessions_move_from_store_to_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let store = |name: &str| format!("sqlite:{}", path(name));
+    let server = Server::start(&["--store", &store("from.db")]);
+    let id = start_session(server.url()).await;
+    let other = start_session(server.url()).await;
+    let (_, said, code) = run(&["sessions", "answer", &id, "Ada", "--url", server.url()], "");
+    assert_eq!(code, 0, "{said}");
+    drop(server);
+    let file = path("ada.json");
+    let export = ["sessions", "export", &id, &file, "--store", &store("from.db")];
+    assert_eq!(run(&export, "").2, 0);
+    // Only with a new id beside the one it was exported from.
+    let import = ["sessions", "import", &file, "--store", &store("from.db")];
+    let (_, said, code) = run(&import, "");
+    assert!(code == 1 && said.contains("import it with a new id"), "{said}");
+    let (copied, _, code) = run(&[&import[..], &["--new-id", "--format", "json"]].concat(), "");
+    let copied: Value = serde_json::from_str(&copied).unwrap();
+    let copy = copied["sessionId"].as_str().unwrap();
+    assert!(code == 0 && copy != id && copied["state"] == "waiting_user", "{copied}");
+    let list = |options: &[&str]| {
+        let list = ["sessions", "list", "--store", &store("from.db"), "--format", "plain"];
+        let (listed, said, code) = run(&[&list[..], options].concat(), "");
+        assert_eq!(code, 0, "{said}");
+        let mut ids: Vec<_> =
+            listed.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let mut all = [id.clone(), other, copy.to_owned()];
+    all.sort();
+    for (options, count) in [
+        (&["--flow", "register", "--state", "waiting_user"][..], 3),
+        (&["--flow", "deploy"], 0),
+        (&["--owner", "eve"], 0),
+        (&["--since", "2100-01-01"], 0),
+        (&["--since", "2020-01-01", "--before", "2100-01-01T00:00:00Z"], 3),
+        (&["--label", "customer=1"], 0),
+    ] {
+        assert_eq!(list(options), all[..count], "{options:?}");
+    }
+    let wrong = ["sessions", "list", "--store", &store("from.db"), "--state", "asleep"];
+    assert!(run(&wrong, "").1.contains("possible values"));
+
+    let server = Server::start(&["--store", &store("to.db")]);
+    let import = ["sessions", "import", &file, "--url", server.url()];
+    let (said, error, code) = run(&import, "");
+    assert!(code == 0 && said.contains(&format!("{id} imported: waiting_user")), "{said}{error}");
+    // An earlier answer is changed, and given again.
+    let rewind = ["sessions", "rewind", &id, "--to", "name", "--url", server.url()];
+    let (said, error, code) = run(&rewind, "");
+    assert!(code == 0 && said.contains("Next: Enter name"), "{said}{error}");
+    let (_, error, code) = run(&rewind, "");
+    assert!(code == 1 && error.contains("no question `name` was answered"), "{error}");
+    let again = ["sessions", "answer", &id, "Ada", "--url", server.url()];
+    assert_eq!(run(&again, "").2, 0);
+    let answer = ["sessions", "answer", &id, "ada@example.com", "--url", server.url()];
+    let (said, error, _) = run(&answer, "");
+    assert!(said.contains("Ada"), "{said}{error}");
+
+    let edited = std::fs::read_to_string(&file).unwrap().replace("\"Ada\"", "\"Eve\"");
+    std::fs::write(&file, edited).unwrap();
+    let (_, said, code) = run(&import, "");
+    assert!(code == 1 && said.contains("event 4 of the history does not match"), "{said}");
+}
+
 /// A recording is opened without a server; other files are rejected with a reason.
 #[test]
 fn recordings_are_opened_and_other_files_are_not() {
@@ -94,7 +163,7 @@ fn recordings_are_opened_and_other_files_are_not() {
     }
 }
 
-async fn start_session(url: &str) -> String {
+pub(super) async fn start_session(url: &str) -> String {
     let connector = connector(url, &HttpOptions::new()).unwrap();
     let client = timeout(LIMIT, Client::builder().connect_by(connector)).await;
     let client = client.expect("it connects").unwrap();

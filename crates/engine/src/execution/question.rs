@@ -64,6 +64,7 @@ impl Execution {
                 }
                 RecordedQuestion::Asked(recorded) => {
                     *number = Some(recorded);
+                    state.asked_now.push((Operation::Question, recorded));
                     state.replayed();
                 }
                 RecordedQuestion::NotYet => {
@@ -85,6 +86,7 @@ impl Execution {
                         }
                         Ok(event) => {
                             *number = Some(state.session.prompts);
+                            state.asked_now.push((Operation::Question, state.session.prompts));
                             state.push(event);
                         }
                         // The flow asks before it began or after its end.
@@ -96,9 +98,18 @@ impl Execution {
                 }
             }
         }
-        if let Some(value) = number.and_then(|number| state.replay.answer(number)) {
-            state.replayed();
-            return Poll::Ready(value);
+        if let Some(number) = *number
+            && state.replay.is_answer(number)
+        {
+            let is_new = state.asked_now.contains(&(Operation::Question, number));
+            if !state.may_deliver(is_new, context) {
+                return Poll::Pending;
+            }
+            if let Some(value) = state.replay.answer(number) {
+                state.has_delivered = true;
+                state.replayed();
+                return Poll::Ready(value);
+            }
         }
         state.register(context);
         Poll::Pending

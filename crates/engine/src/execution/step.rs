@@ -1,16 +1,22 @@
 //! Steps of a flow, drawn values and data: replayed, run and recorded.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use mcp_flow_session::Command;
-use mcp_flow_session::event::StepOutcome;
-use mcp_flow_session::replay::{RecordedStep, step_of};
+use mcp_flow_session::event::{StepFailure, StepOutcome};
+use mcp_flow_session::replay::{RecordedStep, StepRecord, step_of};
 use serde_json::Value;
 
 use super::{Execution, Operation};
 use crate::membership::HeldLease;
 
 impl Execution {
+    /// Returns the number of times that the flow was polled.
+    pub(crate) fn pass(&self) -> u64 {
+        self.lock().pass
+    }
+
     /// Counts one more step of this key. Returns its number, counted from 1.
     pub(crate) fn count_step(&self, key: &str) -> u32 {
         let mut state = self.lock();
@@ -28,17 +34,33 @@ impl Execution {
         &self,
         key: &str,
         number: u32,
+        since: u64,
+        is_done: bool,
         context: &mut Context<'_>,
-    ) -> Poll<Option<StepOutcome>> {
+    ) -> Poll<Option<StepRecord>> {
         let mut state = self.lock();
+        let is_new = state.pass == since;
+        let is_delivery = is_done || state.replay.has_step(key, number);
+        if is_delivery && !state.may_deliver(is_new, context) {
+            return Poll::Pending;
+        }
         match state.replay.step(key, number) {
-            RecordedStep::Done(outcome) => {
+            RecordedStep::Recorded(record) => {
+                state.has_delivered = true;
                 state.replayed();
-                Poll::Ready(Some(outcome))
+                Poll::Ready(Some(record))
             }
             // While the engine drains, no step begins.
-            RecordedStep::New if self.is_check || self.draining.is_cancelled() => Poll::Pending,
-            RecordedStep::New => Poll::Ready(None),
+            RecordedStep::New if !is_done && (self.is_check || self.draining.is_cancelled()) => {
+                Poll::Pending
+            }
+            RecordedStep::New => {
+                if is_done {
+                    state.has_delivered = true;
+                    state.replayed();
+                }
+                Poll::Ready(None)
+            }
             RecordedStep::NotYet => {
                 state.wait_for_turn(Operation::Step, step_of(key));
                 state.register(context);
@@ -98,6 +120,18 @@ impl Execution {
         self.lock().session.ended.is_none()
     }
 
+    /// Records a failed attempt at a step.
+    pub(crate) fn record_failure(
+        &self,
+        key: &str,
+        number: u32,
+        attempt: u32,
+        failure: StepFailure,
+    ) {
+        let key = key.to_owned();
+        let _ = self.command(Command::RecordFailure { key, number, attempt, failure });
+    }
+
     /// Sets an entry of the session's data, unless the journal being replayed has it.
     pub(crate) fn set_data(&self, key: &str, value: Value) {
         if self.lock().replay.noted(key) {
@@ -122,13 +156,13 @@ impl Execution {
         true
     }
 
-    pub(crate) fn step_begins(&self, key: &str) {
-        self.lock().running_steps.push(key.to_owned());
+    pub(crate) fn step_begins(&self, key: &str, limit: Option<Duration>) {
+        self.lock().running_steps.push((key.to_owned(), limit));
     }
 
     pub(crate) fn step_ends(&self, key: &str) {
         let mut state = self.lock();
-        if let Some(index) = state.running_steps.iter().position(|step| step == key) {
+        if let Some(index) = state.running_steps.iter().position(|(step, _)| step == key) {
             state.running_steps.swap_remove(index);
         }
     }

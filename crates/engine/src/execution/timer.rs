@@ -27,6 +27,7 @@ impl Execution {
             match state.replay.timer(key) {
                 RecordedTimer::Set(recorded) => {
                     *number = Some(recorded);
+                    state.asked_now.push((Operation::Timer, recorded));
                     state.replayed();
                 }
                 RecordedTimer::NotYet => {
@@ -46,12 +47,22 @@ impl Execution {
                         }
                     }
                     *number = Some(timer);
+                    state.asked_now.push((Operation::Timer, timer));
                 }
             }
         }
-        if number.is_some_and(|number| state.replay.fired(number)) {
-            state.replayed();
-            return Poll::Ready(());
+        if let Some(number) = *number
+            && state.replay.has_fired(number)
+        {
+            let is_new = state.asked_now.contains(&(Operation::Timer, number));
+            if !state.may_deliver(is_new, context) {
+                return Poll::Pending;
+            }
+            if state.replay.fired(number) {
+                state.has_delivered = true;
+                state.replayed();
+                return Poll::Ready(());
+            }
         }
         state.register(context);
         Poll::Pending

@@ -146,7 +146,9 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => {
                 self.queued.retain(|queued| queued.number != question);
             }
-            JournalEvent::StepBegun { .. } | JournalEvent::StepDone { .. } => {}
+            JournalEvent::StepBegun { .. }
+            | JournalEvent::StepFailed { .. }
+            | JournalEvent::StepDone { .. } => {}
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
@@ -195,6 +197,7 @@ impl Session {
             // A branch of a flow may work while another waits for an answer.
             JournalEvent::Given { .. }
             | JournalEvent::StepBegun { .. }
+            | JournalEvent::StepFailed { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }

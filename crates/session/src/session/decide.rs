@@ -10,7 +10,7 @@ use super::apply::not_before;
 use super::{MAX_TIMERS, QueuedQuestion, Session, State, size};
 use crate::event::{
     Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
-    SessionEnded, StepOutcome,
+    SessionEnded, StepFailure, StepOutcome,
 };
 use crate::prompt::{FlowProgress, Prompt};
 use crate::replay::Divergence;
@@ -79,6 +79,17 @@ pub enum Command {
         number: u32,
         /// Node that begins it.
         epoch: Epoch,
+    },
+    /// Record a failed attempt at a step of the flow, after which there is another.
+    RecordFailure {
+        /// Key of the step.
+        key: String,
+        /// Number of the step among those of its key, counted from 1.
+        number: u32,
+        /// Number of the attempt, counted from 1.
+        attempt: u32,
+        /// Its failure.
+        failure: StepFailure,
     },
     /// Record a finished step of the flow, or a drawn value.
     Record {
@@ -201,6 +212,9 @@ impl Session {
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
+            Command::RecordFailure { key, number, attempt, failure } => {
+                JournalEvent::StepFailed { key, number, attempt, failure, at }
+            }
             Command::Record { key, number, outcome, is_lookup } => {
                 JournalEvent::StepDone { key, number, outcome, is_lookup, at }
             }
@@ -219,7 +233,8 @@ impl Session {
         // Questions and answers have their own bounds; steps and data are bounded here.
         let added = match &event {
             JournalEvent::Ended(_) => return Ok(event),
-            JournalEvent::StepDone { .. }
+            JournalEvent::StepFailed { .. }
+            | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. } => size::of(&event),
@@ -351,6 +366,7 @@ impl Session {
             }
             Command::Withdraw { question, .. } => (self.can_withdraw(*question), State::Processing),
             Command::BeginStep { .. }
+            | Command::RecordFailure { .. }
             | Command::Record { .. }
             | Command::Set { .. }
             | Command::Label { .. }

@@ -96,7 +96,9 @@ fn effect(event: &JournalEvent) -> Option<&str> {
         JournalEvent::StepDone { is_lookup: true, .. } => None,
         // A drawn value has no effects.
         JournalEvent::StepDone { key, .. } if key.starts_with('~') => None,
-        JournalEvent::StepDone { key, .. } | JournalEvent::StepBegun { key, .. } => Some(key),
+        JournalEvent::StepDone { key, .. }
+        | JournalEvent::StepBegun { key, .. }
+        | JournalEvent::StepFailed { key, .. } => Some(key),
         _ => None,
     }
 }

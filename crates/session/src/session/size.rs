@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::event::{JournalEvent, SessionStarted, StepOutcome};
+use crate::event::{JournalEvent, SessionStarted, StepFailure, StepOutcome};
 use crate::prompt::{FlowProgress, Prompt};
 use crate::replay::Divergence;
 use crate::{InvalidAnswer, Owner};
@@ -45,11 +45,12 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             JournalEvent::Rewound { key, .. } => key.len(),
             JournalEvent::Labelled { key, value, .. } => key.len() + value.len(),
             JournalEvent::StepBegun { key, .. } => key.len(),
+            JournalEvent::StepFailed { key, failure: failed, .. } => key.len() + failure(failed),
             JournalEvent::StepDone { key, outcome, .. } => {
                 key.len()
                     + match outcome {
                         StepOutcome::Ok(result) => value(result),
-                        StepOutcome::Failed(message) => message.len(),
+                        StepOutcome::Failed(failed) => failure(failed),
                     }
             }
         }
@@ -86,6 +87,10 @@ fn progress(progress: &FlowProgress) -> usize {
 
 fn violation(violation: &InvalidAnswer) -> usize {
     FRAME + violation.error.len() + violation.suggestion.as_ref().map_or(0, String::len)
+}
+
+fn failure(failure: &StepFailure) -> usize {
+    failure.causes.iter().map(|cause| SMALL + cause.len()).sum::<usize>() + failure.message.len()
 }
 
 fn value(value: &Value) -> usize {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use mcp_flow::engine::{Engine, SessionHistory};
 use mcp_flow::session::prompt::Prompt;
-use mcp_flow::session::store::{Filter, PageRequest};
-use mcp_flow::session::{JournalEvent, Session, SessionId, Store};
+use mcp_flow::session::{JournalEvent, Owner, Session, SessionId, Store};
 use mcp_flow::workflow::Library;
 use mcp_flow::workflow::runs::Runs;
-use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
+use mcp_flow::{ConnectionInfo, Interaction, Principal, RpcError, Server};
 use mcp_flow_declarative::ToolLibrary;
 use mcp_flow_gateway::OfflineCalls;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::client::prompter::Prompter;
 use crate::exit::{Exit, Failure};
@@ -20,6 +20,7 @@ use crate::terminal::ask::question::Question;
 
 pub(crate) struct OfflineSessions {
     store: Arc<dyn Store>,
+    engine: Engine,
     server: Server,
     /// Flows of tool files, as the journals have them.
     recorded: ToolLibrary,
@@ -67,20 +68,32 @@ impl OfflineSessions {
         let interaction = flows.offline().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         let server = runs.add_to(interaction.engine(), server);
-        Ok(Self { store, server: server.build()?, recorded, calls })
+        let engine = interaction.engine().clone();
+        Ok(Self { store, engine, server: server.build()?, recorded, calls })
     }
 
     /// Lists the sessions of all owners: access to the file is access to all.
-    pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {
+    pub(super) async fn list(&self, mut search: Map<String, Value>) -> anyhow::Result<Vec<Value>> {
+        let owner = search.remove("owner");
+        let owner = owner.as_ref().and_then(Value::as_str).map(Owner::new);
+        let search = mcp_flow::read_search(search, owner).map_err(|error| refused(&error))?;
         let mut all = Vec::new();
         let mut after = None;
         loop {
-            let page = PageRequest { after, most: PAGE };
-            let listed = self.store.list(Filter::default(), page).await?;
-            let Some(last) = listed.last() else { return Ok(all) };
-            after = Some(last.id);
-            all.extend(listed.iter().map(mcp_flow::describe_session));
+            let found = self.engine.search(&search, after, PAGE).await?;
+            all.extend(found.sessions.iter().map(mcp_flow::describe_session));
+            after = found.next;
+            if after.is_none() {
+                return Ok(all);
+            }
         }
+    }
+
+    /// Adds a session from its history: access to the file is the permission.
+    pub(super) async fn import(&self, history: &Value, new_id: bool) -> anyhow::Result<Value> {
+        let history = SessionHistory::read(history)?;
+        let view = self.engine.import(history, new_id).await?;
+        Ok(json!({"sessionId": view.id.to_string(), "state": view.state.name()}))
     }
 
     /// Answers the questions of a session until it ends.
@@ -148,6 +161,10 @@ const PAGE: usize = 256;
 
 const LEFT_TO_SERVER: &str = "the answers are recorded, and the session calls a tool now, which only its \
                               server can do; it continues when that server runs";
+
+fn refused(error: &RpcError) -> anyhow::Error {
+    Failure::new(Exit::Usage, error.text().to_owned()).into()
+}
 
 /// Returns the result of a response, or its error as a sentence.
 fn result_of(reply: &Value) -> anyhow::Result<Value> {

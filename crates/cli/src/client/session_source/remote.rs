@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use mcp_flow::client::{Client, Host};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::client::connect::{self, ConnectionSettings, TlsOptions};
 use crate::client::error::explain;
@@ -27,8 +27,25 @@ impl RemoteSessions {
         Ok(Self { client: connect::connect(connector, settings, host).await? })
     }
 
-    pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {
-        self.client.entries("interaction.list", "sessions").all().await.map_err(explain)
+    pub(super) async fn list(
+        &self,
+        search: Map<String, Value>,
+        needs_admin: bool,
+    ) -> anyhow::Result<Vec<Value>> {
+        let method = if needs_admin { "admin/sessions" } else { "interaction.list" };
+        let (mut all, mut params) = (Vec::new(), search);
+        loop {
+            let mut page = self.call(method, Value::Object(params.clone())).await?;
+            if let Value::Array(sessions) = page["sessions"].take() {
+                all.extend(sessions);
+            }
+            let next = page["nextCursor"].take();
+            // A page may be empty, but a cursor never comes twice.
+            if !next.is_string() || params.get("cursor") == Some(&next) {
+                return Ok(all);
+            }
+            params.insert("cursor".to_owned(), next);
+        }
     }
 
     pub(super) async fn call(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use mcp_flow::workflow::runs::FLOW;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::run::run_status;
 use crate::client::session_source::SessionSource;
@@ -14,7 +14,8 @@ use crate::terminal::output::{self, Format, table};
 /// Lists all runs.
 pub(super) async fn list(source: &SessionSource, format: Format) -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
-    for session in source.list().await?.iter().filter(|session| session["toolName"] == FLOW) {
+    let search = Map::from_iter([("flow".to_owned(), FLOW.into())]);
+    for session in source.list(search, false).await? {
         let id = session["sessionId"].as_str().unwrap_or_default();
         let mut run = run_status(source, id).await?;
         // The token would let the reader continue the run.
