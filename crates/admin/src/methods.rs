@@ -134,7 +134,7 @@ struct ListParams {
     cursor: Option<String>,
     limit: usize,
     owner: Option<String>,
-    /// What to search for.
+    /// Criteria of a search.
     #[serde(flatten)]
     search: Map<String, Value>,
 }

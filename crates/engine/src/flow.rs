@@ -25,7 +25,8 @@ pub(crate) use error::Reason;
 pub use error::{FlowError, FlowResult};
 pub use retry::Retry;
 pub use step::{
-    BoxError, Once, OnceWithKey, Repeated, RepeatedWithKey, Step, StepError, StepFn, StepFnWithKey,
+    BoxError, FlowStep, Once, OnceWithKey, Repeated, RepeatedWithKey, StepError, StepFn,
+    StepFnWithKey,
 };
 pub use timer::FlowTimeout;
 
@@ -73,15 +74,15 @@ impl Flow {
     /// least once; see [`step_with_key`](Flow::step_with_key) to make it idempotent. An error is a
     /// result, too: it is recorded, and returned when the flow is replayed.
     ///
-    /// The returned [`Step`] can have a [timeout](Step::timeout) and [retries](Step::retry).
-    pub fn step<'a, T, E, F, R>(&'a self, key: &str, work: F) -> Step<'a, T, Once<F>>
+    /// The returned [`FlowStep`] can have a [timeout](FlowStep::timeout) and [retries](FlowStep::retry).
+    pub fn step<'a, T, E, F, R>(&'a self, key: &str, work: F) -> FlowStep<'a, T, Once<F>>
     where
         T: Serialize + DeserializeOwned + 'a,
         E: Into<BoxError>,
         F: StepFn<Work = R> + Send + 'a,
         R: Future<Output = Result<T, E>> + Send,
     {
-        Step::new(self, key, Once(Some(work)))
+        FlowStep::new(self, key, Once(Some(work)))
     }
 
     /// Runs a [`step`](Flow::step) that gets an idempotency key.
@@ -91,14 +92,14 @@ impl Flow {
         &'a self,
         key: &str,
         work: F,
-    ) -> Step<'a, T, OnceWithKey<F>>
+    ) -> FlowStep<'a, T, OnceWithKey<F>>
     where
         T: Serialize + DeserializeOwned + 'a,
         E: Into<BoxError>,
         F: StepFnWithKey<Work = R> + Send + 'a,
         R: Future<Output = Result<T, E>> + Send,
     {
-        Step::new(self, key, OnceWithKey(Some(work)))
+        FlowStep::new(self, key, OnceWithKey(Some(work)))
     }
 
     /// Runs a [`step`](Flow::step) that may block its thread.
@@ -124,14 +125,14 @@ impl Flow {
     ///
     /// Unlike a step, it does not wait for everything before it to be durable, which saves a write
     /// per turn. It may therefore run more often than the journal shows.
-    pub fn lookup<'a, T, E, F, R>(&'a self, key: &str, work: F) -> Step<'a, T, Once<F>>
+    pub fn lookup<'a, T, E, F, R>(&'a self, key: &str, work: F) -> FlowStep<'a, T, Once<F>>
     where
         T: Serialize + DeserializeOwned + 'a,
         E: Into<BoxError>,
         F: StepFn<Work = R> + Send + 'a,
         R: Future<Output = Result<T, E>> + Send,
     {
-        Step::new(self, key, Once(Some(work))).lookup()
+        FlowStep::new(self, key, Once(Some(work))).lookup()
     }
 
     /// Runs another flow within this one. Its keys get the prefix `key` and a dot, also in the

@@ -30,7 +30,7 @@ pub struct SessionHistory {
 pub struct BadHistory {
     /// Number of the first event that is wrong, counted from 1; 0 for the history as a whole.
     pub position: usize,
-    /// What is wrong with it.
+    /// Error in it, as the end of a sentence.
     pub reason: String,
 }
 

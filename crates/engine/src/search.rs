@@ -8,7 +8,7 @@ use mcp_flow_session::{Owner, SessionId, State, Timestamp};
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// What a search looks for. Sessions match that fit all members that are set.
+/// Criteria of a search. Sessions match that fit all members that are set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionSearch {
     /// Owner of the session.

@@ -37,7 +37,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[must_use = "a step runs when it is awaited"]
-pub struct Step<'a, T, W> {
+pub struct FlowStep<'a, T, W> {
     flow: &'a Flow,
     key: String,
     settings: Settings,
@@ -60,7 +60,7 @@ struct Settings {
     retry: Option<Retry>,
 }
 
-impl<'a, T, W> Step<'a, T, W> {
+impl<'a, T, W> FlowStep<'a, T, W> {
     pub(super) fn new(flow: &'a Flow, key: &str, work: W) -> Self
     where
         W: StepWork + 'a,
@@ -83,10 +83,10 @@ impl<'a, T, W> Step<'a, T, W> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a, F> Step<'a, T, Once<F>> {
+impl<'a, T: DeserializeOwned + 'a, F> FlowStep<'a, T, Once<F>> {
     /// Runs the work again when it fails. Each failure is recorded, and so is the time of the next
     /// attempt: the flow sleeps until then, as in [`Flow::sleep`].
-    pub fn retry<E, R>(self, retry: Retry) -> Step<'a, T, Repeated<F>>
+    pub fn retry<E, R>(self, retry: Retry) -> FlowStep<'a, T, Repeated<F>>
     where
         T: Serialize,
         E: Into<BoxError>,
@@ -96,14 +96,14 @@ impl<'a, T: DeserializeOwned + 'a, F> Step<'a, T, Once<F>> {
         let Self { flow, key, settings, work, .. } = self;
         let settings = Settings { retry: Some(retry), ..settings };
         let work = work.and_then(|Once(work)| work).map(Repeated);
-        Step { flow, key, settings, work, start: start::<T, Repeated<F>>, running: None }
+        FlowStep { flow, key, settings, work, start: start::<T, Repeated<F>>, running: None }
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a, F> Step<'a, T, OnceWithKey<F>> {
+impl<'a, T: DeserializeOwned + 'a, F> FlowStep<'a, T, OnceWithKey<F>> {
     /// Runs the work again when it fails, with the same idempotency key. Each failure is recorded,
     /// and so is the time of the next attempt: the flow sleeps until then, as in [`Flow::sleep`].
-    pub fn retry<E, R>(self, retry: Retry) -> Step<'a, T, RepeatedWithKey<F>>
+    pub fn retry<E, R>(self, retry: Retry) -> FlowStep<'a, T, RepeatedWithKey<F>>
     where
         T: Serialize,
         E: Into<BoxError>,
@@ -113,13 +113,13 @@ impl<'a, T: DeserializeOwned + 'a, F> Step<'a, T, OnceWithKey<F>> {
         let Self { flow, key, settings, work, .. } = self;
         let settings = Settings { retry: Some(retry), ..settings };
         let work = work.and_then(|OnceWithKey(work)| work).map(RepeatedWithKey);
-        Step { flow, key, settings, work, start: start::<T, RepeatedWithKey<F>>, running: None }
+        FlowStep { flow, key, settings, work, start: start::<T, RepeatedWithKey<F>>, running: None }
     }
 }
 
-impl<T, W> Unpin for Step<'_, T, W> {}
+impl<T, W> Unpin for FlowStep<'_, T, W> {}
 
-impl<T, W> Future for Step<'_, T, W> {
+impl<T, W> Future for FlowStep<'_, T, W> {
     type Output = FlowResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -136,9 +136,9 @@ impl<T, W> Future for Step<'_, T, W> {
     }
 }
 
-impl<T, W> fmt::Debug for Step<'_, T, W> {
+impl<T, W> fmt::Debug for FlowStep<'_, T, W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Step").field("key", &self.key).finish_non_exhaustive()
+        formatter.debug_struct("FlowStep").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -153,7 +153,7 @@ where
 /// Function that a step runs: any `FnOnce() -> R`.
 ///
 /// Not that bound itself: with it the compiler takes every closure for one that runs once, and
-/// [`retry`](Step::retry) needs one that runs several times.
+/// [`retry`](FlowStep::retry) needs one that runs several times.
 pub trait StepFn {
     /// Future of the work.
     type Work;
