@@ -29,7 +29,11 @@ async fn a_session_expires_without_an_answer() {
         // It counts as expired before maintenance has run.
         let view = engine.view(id, &me()).await.unwrap();
         assert_eq!(ended(&view).ending, Ending::Expired(Limit::Inactivity));
-        assert!(engine.inspect(id, &me()).await.unwrap().history.is_empty());
+        let session = engine.inspect(id, &me()).await.unwrap();
+        assert!(session.history.is_empty());
+        // It ended at its deadline, whenever somebody looks.
+        clock.forward(Duration::from_millis(500));
+        assert_eq!(engine.inspect(id, &me()).await.unwrap().ended, session.ended);
         let late = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();
         assert!(matches!(late, EngineError::Expired(Limit::Inactivity)), "{late:?}");
         let again = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();

@@ -47,7 +47,7 @@ pub(crate) struct ConnectOptions {
     #[command(flatten)]
     protocol: ProtocolOptions,
 
-    /// Timeout for connecting and for each response, in seconds
+    /// Timeout for connecting and for each response, in seconds; progress restarts the latter
     #[arg(long, alias = "time-limit", value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Connection")]
     timeout: u64,
