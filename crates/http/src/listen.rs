@@ -9,10 +9,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::SHUTTING_DOWN;
@@ -25,13 +25,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::cluster::ClusterNodes;
+use crate::cluster::relay::is_forwarded;
 use crate::limits::http2_idle::{CloseReason, StreamTracker};
 use crate::limits::write_timeout::WriteTimeout;
 use crate::operator::metrics::HttpConnection;
 use crate::operator::pages::{StaticPages, VisitedPages};
 use crate::operator::{Callback, OperatorEndpoints, health};
 use crate::options::Options;
-use crate::response::busy;
+use crate::response::{busy, rejection};
 use crate::service::Service;
 use crate::tls::{self, Acceptor};
 
@@ -241,8 +242,15 @@ async fn refuse_connections(
 
 async fn refuse(service: Arc<Service>, tls: Option<Acceptor>, stream: TcpStream) {
     let handler = service_fn(async |request: Request<Incoming>| {
+        let error = RpcError::new(SHUTTING_DOWN)
+            .details("The server is shutting down; connect again in a moment.");
+        // Another node adopts the session when this one has released it.
+        let refusal = match is_forwarded(request.headers()) {
+            true => rejection(StatusCode::MISDIRECTED_REQUEST, &error),
+            false => busy(&error),
+        };
         let response = health::serve(request.uri().path(), true, None).await;
-        Ok::<_, Infallible>(response.unwrap_or_else(|| busy(&shutting_down())))
+        Ok::<_, Infallible>(response.unwrap_or(refusal))
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(service.options.head_timeout);
@@ -258,10 +266,6 @@ async fn refuse(service: Arc<Service>, tls: Option<Acceptor>, stream: TcpStream)
             }
         }
     }
-}
-
-fn shutting_down() -> RpcError {
-    RpcError::new(SHUTTING_DOWN).details("The server is shutting down; connect again in a moment.")
 }
 
 /// Serves one connection in a task of its own, or closes it if the limit is reached.
