@@ -1,15 +1,22 @@
 //! Replay of a journal for a flow that runs again from the top.
 
+mod divergence;
+mod entry;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::{JournalEvent, StepOutcome};
 use crate::prompt::Prompt;
 use crate::session::effective;
+
+use entry::{Entry, Recorded};
+
+pub use divergence::{Divergence, question_of, step_of, timer_of};
+pub use entry::{RecordedQuestion, RecordedStep, RecordedTimer, StepRecord};
 
 /// Recorded results of a flow, returned as the flow asks for them again.
 ///
@@ -35,124 +42,6 @@ pub struct Replay {
     passes_deliveries: bool,
     drawn: HashMap<String, VecDeque<StepOutcome>>,
     notes: HashMap<String, usize>,
-}
-
-/// An entry and the index of its event in the journal.
-#[derive(Debug)]
-struct Recorded {
-    index: usize,
-    entry: Entry,
-}
-
-#[derive(Debug)]
-enum Entry {
-    Asked {
-        number: u32,
-        key: String,
-        prompt: Arc<Prompt>,
-    },
-    Given {
-        number: u32,
-        key: String,
-        value: Value,
-    },
-    Answered {
-        number: u32,
-        value: Value,
-    },
-    Withdrawn {
-        number: u32,
-    },
-    TimerSet {
-        number: u32,
-        key: String,
-    },
-    TimerFired {
-        number: u32,
-    },
-    TimerDropped {
-        number: u32,
-    },
-    /// Journals of older programs have no numbers of steps.
-    StepDone {
-        key: String,
-        number: Option<u32>,
-        record: StepRecord,
-    },
-}
-
-impl Entry {
-    /// Returns whether the flow takes it as soon as it is polled there, since it has asked for it.
-    fn is_delivery(&self) -> bool {
-        matches!(self, Self::Answered { .. } | Self::TimerFired { .. })
-    }
-}
-
-/// The journal's record of a question.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RecordedQuestion {
-    /// A parameter answered it.
-    Given(Value),
-    /// It was asked, under this number. [`Replay::answer`] returns its answer.
-    Asked(u32),
-    /// The journal ends before it: ask it.
-    New,
-    /// Something else came first. Its turn may come if branches of the flow run concurrently.
-    NotYet,
-    /// The journal has another question under this key.
-    Differs,
-}
-
-/// The journal's record of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordedTimer {
-    /// It was set, under this number. [`Replay::fired`] tells when it fires.
-    Set(u32),
-    /// The journal ends before it: set it.
-    New,
-    /// Something else came first. Its turn may come if branches of the flow run concurrently.
-    NotYet,
-}
-
-/// Event of a step in the journal.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StepRecord {
-    /// It has finished, with this outcome.
-    Done(StepOutcome),
-    /// An attempt has failed, and another one follows.
-    Failed,
-}
-
-/// The journal's record of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RecordedStep {
-    /// It has finished, or an attempt has failed.
-    Recorded(StepRecord),
-    /// The journal ends before it: run it, or record it if it was run.
-    New,
-    /// Something else came first. Its turn may come if branches of the flow run concurrently.
-    NotYet,
-}
-
-/// The flow asks for something else than its journal has; its code must have changed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
-#[error(
-    "turn {turn} had `{recorded_key}` ({recorded}) before and has `{asked_key}` ({asked}) now; \
-     the flow must have changed since"
-)]
-pub struct Divergence {
-    /// Index of the event in the journal; of the next one, if the journal has nothing there.
-    pub index: usize,
-    /// Number of the turn, counted from 0.
-    pub turn: u32,
-    /// Key in the journal.
-    pub recorded_key: String,
-    /// Question, timer or step in the journal.
-    pub recorded: String,
-    /// Key that the flow asks for now; empty if it ended instead.
-    pub asked_key: String,
-    /// Question, timer or step that the flow asks for now.
-    pub asked: String,
 }
 
 impl Replay {
@@ -423,31 +312,6 @@ impl Replay {
         self.entries.front().filter(|_| self.is_behind()).map(|recorded| recorded.index)
     }
 
-    /// Describes how the next record differs from what the flow asks for, or from its end.
-    pub fn divergence(&self, now: Option<&(String, String)>) -> Divergence {
-        let mut next = self.entries.iter().filter_map(|Recorded { index, entry }| match entry {
-            Entry::Asked { key, prompt, .. } => Some((*index, key, describe(prompt))),
-            Entry::Given { key, .. } => Some((*index, key, "a given answer".to_owned())),
-            Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
-            Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
-            Entry::Answered { .. }
-            | Entry::Withdrawn { .. }
-            | Entry::TimerFired { .. }
-            | Entry::TimerDropped { .. } => None,
-        });
-        let (index, recorded_key, recorded) = match next.next() {
-            Some((index, key, described)) => (index, key.clone(), described),
-            None => (self.events, String::new(), END.to_owned()),
-        };
-        let asked = self.entries.iter().find_map(|recorded| match &recorded.entry {
-            Entry::Asked { number, .. } | Entry::Given { number, .. } => Some(*number),
-            _ => None,
-        });
-        let turn = asked.unwrap_or(self.asked);
-        let (asked_key, asked) = now.cloned().unwrap_or_else(|| (String::new(), END.to_owned()));
-        Divergence { index, turn, recorded_key, recorded, asked_key, asked }
-    }
-
     fn next(&self) -> Option<&Entry> {
         self.entries.front().map(|recorded| &recorded.entry)
     }
@@ -536,32 +400,7 @@ fn label_note(key: &str) -> String {
     format!("~label {key}")
 }
 
-/// Key and description of a question, for [`Replay::divergence`].
-pub fn question_of(key: &str, prompt: &Prompt) -> (String, String) {
-    (key.to_owned(), describe(prompt))
-}
-
-/// Key and description of a timer, for [`Replay::divergence`].
-pub fn timer_of(key: &str) -> (String, String) {
-    (key.to_owned(), TIMER.to_owned())
-}
-
-/// Key and description of a step, for [`Replay::divergence`].
-pub fn step_of(key: &str) -> (String, String) {
-    (key.to_owned(), STEP.to_owned())
-}
-
 /// Returns whether a key is that of a drawn value, perhaps in a nested flow, and not of a step.
 fn is_drawn(key: &str) -> bool {
     key.starts_with('~') || key.contains(".~")
 }
-
-fn describe(prompt: &Prompt) -> String {
-    let message: String = prompt.message.chars().take(MESSAGE_LIMIT).collect();
-    format!("{:?} {message:?}", prompt.kind)
-}
-
-const MESSAGE_LIMIT: usize = 80;
-const TIMER: &str = "a timer";
-const STEP: &str = "a step";
-const END: &str = "the end";
