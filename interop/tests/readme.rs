@@ -69,7 +69,9 @@ fn place(script: &str) -> (String, [u16; 2]) {
             r#""npx", "args": ["-y", "@modelcontextprotocol/server-everything"]"#,
             &format!(r#""{node}", "args": ["{server}"]"#),
         )
-        .replace("mcp-flow serve", "mcp-flow serve --listen 127.0.0.1:4433");
+        .replace("mcp-flow serve", "mcp-flow serve --listen 127.0.0.1:4433")
+        // Other tests build new projects in the same target directory, one after the other.
+        .replace("ping --wait 60", &format!("ping --wait {LIMIT}"));
     let ports = [free_port(), free_port()];
     let script = script
         .replace("127.0.0.1:4433", &format!("127.0.0.1:{}", ports[0]))
