@@ -70,7 +70,9 @@ impl RecordingFile {
     /// its server again; any other file is left alone, and so is one that another recorder writes to.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
-        std::os::unix::fs::OpenOptionsExt::mode(options.read(true).write(true), 0o600);
+        options.read(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let (file, is_new) = match options.clone().create_new(true).open(path) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -5,7 +5,6 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::Instant;
@@ -43,7 +42,7 @@ impl StdioRelay {
     }
 
     /// Relays between the server and a client until both have ended. When `stop` completes, the server
-    /// gets SIGTERM and time to exit.
+    /// gets SIGTERM, if the system has it, and time to exit.
     pub async fn run(
         self,
         input: impl AsyncRead + Unpin,
@@ -62,11 +61,7 @@ impl StdioRelay {
                 _ = &mut to_server, if has_input => has_input = false,
                 _ = &mut to_client => break,
                 () = &mut stop, if deadline.is_none() => {
-                    let id = child.id().and_then(|id| i32::try_from(id).ok());
-                    if let Some(id) = id.and_then(Pid::from_raw) {
-                        // It may have just exited.
-                        let _ = kill_process(id, Signal::TERM);
-                    }
+                    terminate(&child);
                     deadline = Some(Instant::now() + EXIT_TIME);
                 }
                 () = sleep_until(deadline) => break,
@@ -83,6 +78,21 @@ impl StdioRelay {
         }
     }
 }
+
+/// Asks a server to exit by SIGTERM.
+#[cfg(unix)]
+fn terminate(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    if let Some(id) = id.and_then(Pid::from_raw) {
+        // It may have just exited.
+        let _ = kill_process(id, Signal::TERM);
+    }
+}
+
+/// Does nothing: the server has the same console, whose ctrl-c it gets as well.
+#[cfg(windows)]
+fn terminate(_: &Child) {}
 
 /// Copies until the end, and records what was copied.
 async fn copy(

@@ -1,8 +1,9 @@
 //! Files of directories as resources.
 //!
 //! [`Roots`] opens and lists files beneath its directories; `provider` offers them to a server, and
-//! `watch` reports their changes.
+//! `watch` reports their changes. `platform` has what differs between systems.
 
+mod platform;
 mod provider;
 mod roots;
 mod watch;

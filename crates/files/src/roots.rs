@@ -5,20 +5,19 @@
 //! so that no spelling and no race leads out (PAT-021).
 
 mod listing;
-mod uri;
+pub(crate) mod uri;
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use rustix::fs::OFlags;
+use cap_std::fs::Dir;
 
 use mcp_flow_server::Bulk;
 
+use crate::platform;
 pub(crate) use listing::ListingPosition;
 
 /// Directories whose files clients can list, read and subscribe to. Cheap to clone.
@@ -133,9 +132,10 @@ impl Roots {
         let path = uri::path_of(uri);
         self.all.iter().filter_map(move |root| {
             // Byte by byte: comparing paths would normalise unusual spellings.
-            let folder = root.path.as_os_str().as_bytes();
-            let path = path.as_ref()?.as_os_str().as_bytes().strip_prefix(folder)?;
-            let path = if folder == b"/" { path } else { path.strip_prefix(b"/")? };
+            let folder = platform::uri_path(&root.path);
+            // The root of a file system ends with a slash.
+            let folder = folder.strip_suffix(b"/").unwrap_or(&folder);
+            let path = path.as_ref()?.strip_prefix(folder)?.strip_prefix(b"/")?;
             Some((root, uri::relative(path)?))
         })
     }
@@ -144,11 +144,8 @@ impl Roots {
 impl Root {
     /// Opens a regular file beneath the root.
     fn open(&self, path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        // Opening a named pipe must not block until it has a writer.
-        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let file = self.directory.open_with(path, &options).map_err(|error| {
-            let is_refused = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
+        let file = self.directory.open_with(path, &platform::reading()).map_err(|error| {
+            let is_refused = error.raw_os_error() == Some(platform::ACCESS_DENIED);
             if is_refused { error } else { io::ErrorKind::NotFound.into() }
         })?;
         let file = file.into_std();

@@ -5,8 +5,7 @@
 //! one inbox, so no caller waits for it under a lock.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -15,6 +14,8 @@ use std::time::{Duration, Instant};
 use notify::event::{EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::{Condvar, Mutex};
+
+use crate::roots::uri::is_hidden;
 
 /// A change.
 #[derive(Debug)]
@@ -278,10 +279,6 @@ impl Thread {
             let _ = self.watcher.unwatch(folder);
         }
     }
-}
-
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".")
 }
 
 /// Time for which changes are collected here, a small part of the time before clients are notified.

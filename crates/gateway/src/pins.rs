@@ -428,12 +428,15 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|found| found.modified()).ok()
 }
 
-/// Writes a file that only its owner can read: definitions may name internal systems.
+/// Writes a file that only its owner can read: definitions may name internal systems. On Windows the
+/// directory decides who can read it.
 fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
     file.write_all(text)?;
     file.sync_all()
 }

@@ -223,7 +223,7 @@ fn check_access(path: &Path, file: &File) -> Result<(), OAuthError> {
     }
 }
 
-/// On other systems the permissions of the folder apply.
+/// Not checked on Windows: a file is as private as its directory, and those of a user's profile are.
 #[cfg(not(unix))]
 fn check_access(_: &Path, _: &File) -> Result<(), OAuthError> {
     Ok(())

@@ -1,8 +1,8 @@
 //! Key files.
 //!
 //! A key file is text: one key per line, newest first, each 32 bytes in URL-safe base64; see
-//! [`KeyRing`]. Only its owner can read it. Several processes may share one: the first creates it,
-//! atomically.
+//! [`KeyRing`]. Only its owner can read it; on Windows its directory decides who can, which should be one
+//! of the user's profile. Several processes may share one: the first creates it, atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -148,7 +148,7 @@ fn check_access(path: &Path, file: &File) -> Result<(), KeyFileError> {
     }
 }
 
-/// Not checked elsewhere: the directory decides who can read a file.
+/// Not checked on Windows: a file is as private as its directory, and those of a user's profile are.
 #[cfg(not(unix))]
 fn check_access(_: &Path, _: &File) -> Result<(), KeyFileError> {
     Ok(())

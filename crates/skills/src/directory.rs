@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use rustix::fs::OFlags;
+use cap_std::fs::{Dir, OpenOptions};
 
 use crate::catalog::LeftOut;
 use crate::skill::{MAX_PATH_LENGTH, Skill, SkillError};
@@ -206,10 +205,25 @@ fn read_all(skill: &Dir, paths: &BTreeSet<String>) -> Result<BTreeMap<String, By
 }
 
 fn open(skill: &Dir, path: &str) -> io::Result<File> {
+    Ok(skill.open_with(path, &reading())?.into_std())
+}
+
+/// Options to open a file for reading. It may have become a named pipe, which must not block.
+#[cfg(unix)]
+fn reading() -> OpenOptions {
+    use cap_std::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
-    // A file may have become a named pipe, which must not block.
-    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    Ok(skill.open_with(path, &options)?.into_std())
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    options.read(true).custom_flags(flags);
+    options
+}
+
+/// Options to open a file for reading.
+#[cfg(windows)]
+fn reading() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options
 }
 
 /// Returns whether a path is that of a file, also by links that stay beneath the directory.

@@ -17,9 +17,9 @@ use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use mcp_flow_server::{ConnectionInfo, Server};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
-use crate::lines;
+use crate::{lines, platform};
 pub use child::{Program, Stderr};
 use io_task::spawn_io_task;
 pub use model::CommandModel;
@@ -62,7 +62,7 @@ pub struct Unix {
     target: String,
 }
 
-/// Connects to a server over a Unix socket, one message per line.
+/// Connects to a server over a Unix socket, one message per line. Not available on Windows.
 pub fn unix(path: impl Into<PathBuf>) -> Unix {
     let path = path.into();
     Unix { target: format!("unix:{}", path.display()), path }
@@ -75,11 +75,10 @@ impl Connector for Unix {
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
-            let stream = UnixStream::connect(&self.path).await;
-            let stream = stream.map_err(|error| {
+            let connected = platform::connect(&self.path).await;
+            let (reader, writer) = connected.map_err(|error| {
                 TransportError::unreachable("cannot connect to the Unix socket", error)
             })?;
-            let (reader, writer) = stream.into_split();
             Ok(spawn_io_task("unix", reader, writer, inbox, None))
         })
     }

@@ -1,20 +1,19 @@
 //! The stdio transport: newline-delimited JSON over standard input and output.
 //!
 //! [`run`] is a whole program. [`serve`] runs a server on the process's own pipes, [`lines::drive`]
-//! on any byte stream, and [`listen`] on TCP and Unix sockets. `pipe` does non-blocking I/O on the
-//! process's pipes. [`client`] has the client side of all of them.
+//! on any byte stream, and [`listen`] on TCP and Unix sockets. `platform` has what differs between
+//! systems, such as non-blocking I/O on the process's pipes. [`client`] has the client side of all of them.
 
 #[cfg(feature = "client")]
 pub mod client;
 mod first_line;
 pub mod lines;
 pub mod listen;
-mod pipe;
+mod platform;
 
 use std::io;
 
 use mcp_flow_server::{ConnectionEnd, ConnectionInfo, Principal, Server, Veto};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves one client over standard input and output until it disconnects, or until SIGTERM or
 /// ctrl-c; running calls may then finish within their time limit.
@@ -68,23 +67,17 @@ pub async fn serve_as(
 ) -> Result<ConnectionEnd, ServeError> {
     let info = ConnectionInfo { principal, ..ConnectionInfo::new("stdio") };
     let connection = server.connect(info)?;
-    let input = pipe::Input::open()?;
-    let output = pipe::Output::open()?;
+    let input = platform::open_input()?;
+    let output = platform::open_output()?;
     let ended = lines::drive(&connection, input, output, stop).await;
     connection.close().await;
     Ok(ended?)
 }
 
-/// Completes on SIGTERM or ctrl-c.
+/// Completes on SIGTERM or ctrl-c; on Windows on ctrl-c, ctrl-break, and when the console is closed or the
+/// system shuts down.
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
+    platform::stop_signal()
 }
 
 /// The reason a client could not be served to the end.

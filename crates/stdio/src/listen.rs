@@ -5,18 +5,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use mcp_flow_server::drain::DrainGroup;
 use mcp_flow_server::{ConnectionInfo, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::first_line::FirstLine;
 use crate::lines;
+use crate::platform::{SocketListener, SocketStream};
 
 /// A bound socket that is not served yet.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Bound {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, _file: SocketFile },
+    Unix(SocketListener),
 }
 
 /// Binds a TCP port; port 0 picks a free one.
@@ -37,14 +37,9 @@ pub async fn tcp(address: SocketAddr) -> io::Result<Bound> {
 }
 
 /// Binds a Unix socket that only its owner can connect to. Replaces a stale socket, but not one
-/// that is served or a file of another type.
+/// that is served or a file of another type. Not available on Windows.
 pub async fn unix(path: impl Into<PathBuf>) -> io::Result<Bound> {
-    let path = path.into();
-    remove_stale(&path).await?;
-    let listener = UnixListener::bind(&path)?;
-    let file = SocketFile(path);
-    std::fs::set_permissions(&file.0, PermissionsExt::from_mode(0o600))?;
-    Ok(Bound::new(Listener::Unix { listener, _file: file }))
+    Ok(Bound::new(Listener::Unix(SocketListener::bind(path.into()).await?)))
 }
 
 impl Bound {
@@ -63,7 +58,7 @@ impl Bound {
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
-            Listener::Unix { .. } => None,
+            Listener::Unix(_) => None,
         }
     }
 
@@ -81,9 +76,7 @@ impl Bound {
                         let _ = stream.set_nodelay(true);
                         Ok(Accepted::Tcp(stream))
                     }
-                    Listener::Unix { listener, .. } => {
-                        listener.accept().await.map(|(stream, _)| Accepted::Unix(stream))
-                    }
+                    Listener::Unix(listener) => listener.accept().await.map(Accepted::Unix),
                 }
             };
             let accepted: io::Result<Accepted> = tokio::select! {
@@ -109,8 +102,8 @@ impl Bound {
 }
 
 enum Accepted {
-    Tcp(tokio::net::TcpStream),
-    Unix(UnixStream),
+    Tcp(TcpStream),
+    Unix(SocketStream),
 }
 
 /// Serves one client in a task of its own.
@@ -131,35 +124,6 @@ fn spawn_connection(
         }
         connection.close().await;
     });
-}
-
-/// The file of a Unix socket, removed on drop.
-#[derive(Debug)]
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Removes a socket that no process listens on.
-async fn remove_stale(path: &Path) -> io::Result<()> {
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        let message = format!("{} exists and is not a socket", path.display());
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
-    }
-    match UnixStream::connect(path).await {
-        Ok(_) => {
-            let message = format!("{} is being served by another program", path.display());
-            Err(io::Error::new(io::ErrorKind::AddrInUse, message))
-        }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Additional time for clients to read the last messages.

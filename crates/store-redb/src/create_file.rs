@@ -3,7 +3,7 @@
 //! A database whose creation was interrupted cannot be opened, nor distinguished from a
 //! file that is no database. So it is created under a temporary name, and renamed when complete.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use redb::Builder;
 
 use crate::error::file_error;
 
-/// Creates a database that only its owner can read, and its directory, unless they exist.
+/// Creates a database that only its owner can read, and its directory, unless they exist. On Windows its
+/// directory decides who can read it.
 pub(crate) fn create(path: &Path, builder: &Builder) -> Result<(), StoreOpenError> {
     if path.exists() {
         return Ok(());
@@ -55,11 +56,21 @@ fn publish(new: &Path, path: &Path) -> io::Result<()> {
         Err(_) => fs::rename(new, path)?,
         Ok(()) => {}
     }
-    #[cfg(unix)]
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        // Makes the directory entry durable.
-        File::open(folder)?.sync_all()?;
+    sync_directory(path)
+}
+
+/// Makes the entry of a file in its directory durable.
+#[cfg(unix)]
+fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
+}
+
+/// Does nothing: a directory cannot be synchronized here, and the file system does it by itself.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -18,7 +18,7 @@ pub use error::StoreOpenError;
 pub use row::{JournalRow, OwnerHash, RowHeader, read_events, read_summary};
 pub use sealed::{open_message, open_record, seal_message, seal_record};
 
-/// Creates the directory of a file, for its owner only.
+/// Creates the directory of a file, for its owner only; on Windows with the permissions of the one it is in.
 pub fn create_directory(path: &Path) -> Result<(), StoreOpenError> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());

@@ -69,7 +69,8 @@ pub(crate) fn turn_file(path: &Path) -> io::Result<File> {
     private(&PathBuf::from(name))
 }
 
-/// Opens a file that only its owner can read, creating it if it does not exist.
+/// Opens a file that only its owner can read, creating it if it does not exist. On Windows its directory
+/// decides who can read it.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

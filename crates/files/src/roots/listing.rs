@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::{Dir, DirEntry};
 use mcp_flow_proto::model::{Description, ResourceDefinition};
 
 use super::{Root, Roots, mime_type, uri};
+use crate::platform;
 
 /// The position in a listing: the last entry visited.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,15 +21,15 @@ impl ListingPosition {
     /// Encodes the position as bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.root.to_be_bytes().to_vec();
-        bytes.extend(self.path.as_os_str().as_bytes());
+        bytes.extend(platform::to_bytes(self.path.as_os_str()).unwrap_or_default());
         bytes
     }
 
     /// Decodes a position; the empty one is the start.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let Some((root, path)) = bytes.split_first_chunk() else { return Self::default() };
-        let path = OsString::from_vec(path.to_vec()).into();
-        Self { root: u16::from_be_bytes(*root), path }
+        let path = platform::from_bytes(path.to_vec()).unwrap_or_default();
+        Self { root: u16::from_be_bytes(*root), path: path.into() }
     }
 }
 
@@ -168,7 +168,7 @@ fn names(directory: &Dir) -> Vec<(OsString, DirEntry)> {
     let mut names: Vec<_> = entries
         .filter_map(Result::ok)
         .map(|entry| (entry.file_name(), entry))
-        .filter(|(name, _)| !uri::is_hidden(name.as_bytes()))
+        .filter(|(name, _)| !uri::is_hidden(name))
         .take(MAX_IN_DIRECTORY)
         .collect();
     names.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -9,12 +9,12 @@ use futures_util::future::BoxFuture;
 use mcp_flow_client::sanitize;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use super::io_task::spawn_io_task;
+use crate::platform::ProcessGroup;
 
 /// A server program, spawned for every connection.
 ///
@@ -103,9 +103,8 @@ impl Program {
                 Stderr::Inherit => Stdio::inherit(),
                 Stderr::Discard => Stdio::null(),
             })
-            // Ctrl-c in a terminal must only reach this process, which then shuts the server down.
-            .process_group(0)
             .kill_on_drop(true);
+        ProcessGroup::separate(&mut command);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -129,7 +128,7 @@ impl Connector for Program {
             };
             let stderr_tail = StderrTail::default();
             let reader = child.stderr.take().map(|stderr| stderr_tail.spawn_reader(stderr));
-            let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            let group = Some(ProcessGroup::of(&child));
             let child = ChildProcess { child, group, stderr_tail, reader };
             Ok(spawn_io_task("stdio", stdout, stdin, inbox, Some(child)))
         })
@@ -139,27 +138,28 @@ impl Connector for Program {
 /// The child process of a connection.
 pub(crate) struct ChildProcess {
     child: Child,
-    /// Its process group.
-    group: Option<Pid>,
+    /// Its process group, because the child is often a script around the server. `None` once all of it
+    /// has ended.
+    group: Option<ProcessGroup>,
     stderr_tail: StderrTail,
     reader: Option<JoinHandle<()>>,
 }
 
 impl ChildProcess {
-    /// Shuts the process down: after the end of its input it gets time to exit, then SIGTERM, then
-    /// SIGKILL.
+    /// Shuts the process down: after the end of its input it gets time to exit, then SIGTERM if the
+    /// system has it, then it is killed.
     pub(crate) async fn shut_down(mut self, why: TransportError) -> TransportError {
         let mut status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
-        for signal in [Signal::TERM, Signal::KILL] {
-            if status.is_err() {
-                self.send(signal);
-                status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
-            }
+        if status.is_err() && self.group.as_ref().is_some_and(ProcessGroup::terminate) {
+            status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
         }
-        // Processes that it started, and that outlived it. An id is not used again while its group has
-        // members.
+        if status.is_err() {
+            self.kill();
+            status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
+        }
+        // Processes that it started, and that outlived it.
         if let Some(group) = self.group.take() {
-            let _ = kill_process_group(group, Signal::KILL);
+            group.kill();
         }
         if let Some(reader) = self.reader.take() {
             let _ = tokio::time::timeout(STDERR_TIMEOUT, reader).await;
@@ -177,13 +177,11 @@ impl ChildProcess {
 }
 
 impl ChildProcess {
-    /// Signals the process group, because the child is often a script around the server. Does
-    /// nothing once the child was waited for.
-    fn send(&self, signal: Signal) {
-        let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
+    fn kill(&mut self) {
+        if let Some(group) = &self.group {
+            group.kill();
             // It may have just exited.
-            let _ = kill_process_group(group, signal);
+            let _ = self.child.start_kill();
         }
     }
 }
@@ -191,7 +189,7 @@ impl ChildProcess {
 impl Drop for ChildProcess {
     /// Kills the process if there was no time for a shutdown.
     fn drop(&mut self) {
-        self.send(Signal::KILL);
+        self.kill();
     }
 }
 

@@ -41,31 +41,29 @@ enum Target {
     Other(Stdout),
 }
 
-impl Input {
-    pub(crate) fn open() -> io::Result<Self> {
-        let stdin = io::stdin();
-        let _flags = SavedFlags::of(stdin.as_fd())?;
-        let source = match kind(stdin.as_fd())? {
-            FileType::Fifo => Source::Pipe(Receiver::from_owned_fd(duplicate(stdin.as_fd())?)?),
-            FileType::Socket => Source::Socket(socket(stdin.as_fd())?),
-            _ => Source::Other(tokio::io::stdin()),
-        };
-        Ok(Self { source, _flags })
-    }
+/// Opens standard input.
+pub(crate) fn open_input() -> io::Result<Input> {
+    let stdin = io::stdin();
+    let _flags = SavedFlags::of(stdin.as_fd())?;
+    let source = match kind(stdin.as_fd())? {
+        FileType::Fifo => Source::Pipe(Receiver::from_owned_fd(duplicate(stdin.as_fd())?)?),
+        FileType::Socket => Source::Socket(socket(stdin.as_fd())?),
+        _ => Source::Other(tokio::io::stdin()),
+    };
+    Ok(Input { source, _flags })
 }
 
-impl Output {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that owns stdout")]
-    pub(crate) fn open() -> io::Result<Self> {
-        let stdout = io::stdout();
-        let _flags = SavedFlags::of(stdout.as_fd())?;
-        let target = match kind(stdout.as_fd())? {
-            FileType::Fifo => Target::Pipe(Sender::from_owned_fd(duplicate(stdout.as_fd())?)?),
-            FileType::Socket => Target::Socket(socket(stdout.as_fd())?),
-            _ => Target::Other(tokio::io::stdout()),
-        };
-        Ok(Self { target, _flags })
-    }
+/// Opens standard output.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that owns stdout")]
+pub(crate) fn open_output() -> io::Result<Output> {
+    let stdout = io::stdout();
+    let _flags = SavedFlags::of(stdout.as_fd())?;
+    let target = match kind(stdout.as_fd())? {
+        FileType::Fifo => Target::Pipe(Sender::from_owned_fd(duplicate(stdout.as_fd())?)?),
+        FileType::Socket => Target::Socket(socket(stdout.as_fd())?),
+        _ => Target::Other(tokio::io::stdout()),
+    };
+    Ok(Output { target, _flags })
 }
 
 fn kind(file: BorrowedFd<'_>) -> io::Result<FileType> {
