@@ -3,13 +3,14 @@
 //! There is no shell: a template is one argument, whatever its value contains.
 
 mod arguments;
-mod mark;
+mod platform;
 mod process;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mcp_flow_server::tool::Failure;
 
+use platform::program_at;
 pub(crate) use process::Invocation;
 
 use crate::model::{CommandAction, EnvironmentValue};
@@ -20,11 +21,11 @@ use crate::template::{Variables, shown};
 /// Finds the program of a tool: a path relative to its file, or a name in PATH.
 pub(crate) fn find_program(run: &CommandAction) -> Result<PathBuf, String> {
     let name = &*run.program;
-    if name.contains('/') {
+    if name.contains(std::path::is_separator) {
         let path = run.folder.join(name);
-        return match is_program(&path) {
-            true => Ok(std::path::absolute(&path).unwrap_or(path)),
-            false => {
+        return match program_at(path.clone()) {
+            Some(program) => Ok(std::path::absolute(&program).unwrap_or(program)),
+            None => {
                 Err(format!("the program {} does not exist or is not executable", path.display()))
             }
         };
@@ -32,14 +33,8 @@ pub(crate) fn find_program(run: &CommandAction) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let found = std::env::split_paths(&path)
         .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
-        .find(|path| is_program(path));
+        .find_map(|folder| program_at(folder.join(name)));
     found.ok_or_else(|| format!("the program {name} is not installed: it is not in PATH"))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// Prepares a call: nothing has run yet, and invalid values are rejected.

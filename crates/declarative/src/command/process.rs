@@ -13,14 +13,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
-use super::mark::ProcessMark;
+use super::platform::{Processes, signal_of};
 use crate::secret::{MaskedReader, Masker};
 
 /// A program with everything it is started with.
@@ -52,13 +51,11 @@ impl Invocation {
             .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(true);
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        let (mut child, mark) = ProcessMark::spawn(&mut command)?;
-        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (mut child, processes) = Processes::spawn(&mut command)?;
         if let (Some(bytes), Some(mut stdin)) = (self.stdin, child.stdin.take()) {
             tokio::spawn(async move {
                 // A program need not read its input.
@@ -72,7 +69,7 @@ impl Invocation {
         let (end, ended) = oneshot::channel();
         let (exit, exited) = oneshot::channel();
         let deadline = (!self.is_streamed).then(|| Instant::now() + self.timeout);
-        let supervisor = Supervisor { child, group, mark, ended, deadline, is_finished: false };
+        let supervisor = Supervisor { child, processes, ended, deadline, is_finished: false };
         // Masked before it is cut, for a part of a secret is not found any more.
         let stderr = MaskedReader::new(stderr, self.masker.clone());
         tokio::spawn(supervisor.run(stderr, errors.clone(), exit));
@@ -104,8 +101,7 @@ enum Exit {
 
 struct Supervisor {
     child: Child,
-    group: Option<Pid>,
-    mark: Option<ProcessMark>,
+    processes: Processes,
     /// Completes when the reader has waited too long, or is dropped.
     ended: oneshot::Receiver<()>,
     deadline: Option<Instant>,
@@ -143,18 +139,21 @@ impl Supervisor {
 
     /// Asks the processes to end, and kills what is left after a while.
     async fn terminate(&mut self) {
-        self.signal(Signal::TERM);
-        let _ = timeout(GRACE, self.child.wait()).await;
-        self.signal(Signal::KILL);
+        if self.processes.terminate() {
+            let _ = timeout(GRACE, self.child.wait()).await;
+        }
+        self.processes.kill();
+        // Fails if it has ended.
+        let _ = self.child.start_kill();
         let _ = self.child.wait().await;
     }
 
     /// Kills what the program has left behind, in its group and outside.
     async fn kill_all(&self) {
-        let (group, mark) = (self.group, self.mark);
+        let processes = self.processes;
         for _ in 0..KILL_ROUNDS {
             // Reads of the processes that began meanwhile, which may be many.
-            let killed = spawn_blocking(move || signal_all(group, mark, Signal::KILL));
+            let killed = spawn_blocking(move || processes.kill());
             // Those that were killed may have started others.
             if !killed.await.unwrap_or(false) {
                 return;
@@ -162,30 +161,17 @@ impl Supervisor {
             sleep(KILL_PAUSE).await;
         }
     }
-
-    fn signal(&self, signal: Signal) {
-        signal_all(self.group, self.mark, signal);
-    }
 }
 
 /// Ends the processes also if the server stops, which drops its tasks: nothing can wait any more.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         for _ in 0..KILL_ROUNDS {
-            if self.is_finished || !signal_all(self.group, self.mark, Signal::KILL) {
+            if self.is_finished || !self.processes.kill() {
                 return;
             }
         }
     }
-}
-
-/// Sends a signal to a group and the marked processes outside. Returns whether there were any of those.
-fn signal_all(group: Option<Pid>, mark: Option<ProcessMark>, signal: Signal) -> bool {
-    if let Some(group) = group {
-        // Fails if there is nobody left.
-        let _ = kill_process_group(group, signal);
-    }
-    mark.is_some_and(|mark| mark.signal(signal))
 }
 
 async fn until(deadline: Option<Instant>) {
@@ -262,7 +248,6 @@ impl ProcessReader {
 
     /// Describes a failure; `None` if the program succeeded.
     fn failure(&self, exit: Exit) -> Option<String> {
-        use std::os::unix::process::ExitStatusExt;
         let name = &self.name;
         let what = match exit {
             Exit::Status(status)
@@ -270,7 +255,7 @@ impl ProcessReader {
             {
                 return None;
             }
-            Exit::Status(status) => match (status.code(), status.signal()) {
+            Exit::Status(status) => match (status.code(), signal_of(status)) {
                 (Some(code), _) => format!("{name} exited with code {code}"),
                 (None, Some(signal)) => format!("{name} was terminated by signal {signal}"),
                 (None, None) => format!("{name} failed"),
