@@ -5,8 +5,8 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ErrorKind};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,12 +47,13 @@ use crate::command::workflow::Workflow;
 #[derive(Debug, Parser)]
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
+#[command(subcommand_required = false, arg_required_else_help = false)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) log: LogOptions,
 
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Command,
 }
 
 /// Commands; `serve` is the default.
@@ -106,12 +107,17 @@ impl Arguments {
     /// Parses words, with `serve` as the default command: its options work without its name.
     fn parse_words(typed: &[OsString]) -> Result<Self, clap::Error> {
         let mistake = match Self::try_parse_from(typed) {
-            Err(mistake) if mistake.kind() == ErrorKind::UnknownArgument => mistake,
-            parsed => return parsed,
+            Ok(parsed) => return Ok(parsed),
+            Err(mistake) => mistake,
         };
+        match mistake.kind() {
+            ErrorKind::MissingSubcommand | ErrorKind::UnknownArgument => {}
+            ErrorKind::InvalidSubcommand => return Err(suggest_command(mistake, typed)),
+            _ => return Err(mistake),
+        }
         let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
         let Some((program, options)) =
-            typed.split_first().filter(|(_, rest)| rest.first().is_some_and(is_option))
+            typed.split_first().filter(|(_, rest)| rest.first().is_none_or(is_option))
         else {
             return Err(mistake);
         };
@@ -120,9 +126,35 @@ impl Arguments {
             // An option that `serve` has, nearly.
             Err(other) if other.get(ContextKind::SuggestedArg).is_some() => Err(other),
             Err(other) if other.kind() == ErrorKind::UnknownArgument => Err(mistake),
+            Ok(Self { log, command: Command::Serve(serve) })
+                if mistake.kind() == ErrorKind::MissingSubcommand =>
+            {
+                Ok(Self { log, command: Command::Serve(Box::new(serve.with_welcome())) })
+            }
             parsed => parsed,
         }
     }
+}
+
+/// Adds the commands that differ from what was typed by a letter or two: clap finds none of three letters.
+fn suggest_command(mut mistake: clap::Error, typed: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(wrong)) = mistake.get(ContextKind::InvalidSubcommand) else {
+        return mistake;
+    };
+    if mistake.get(ContextKind::SuggestedSubcommand).is_some() {
+        return mistake;
+    }
+    let root = Arguments::command();
+    let before = typed.iter().skip(1).take_while(|word| word.to_str() != Some(wrong));
+    let parent =
+        before.fold(&root, |command, word| command.find_subcommand(word).unwrap_or(command));
+    let names = parent.get_subcommands().map(clap::Command::get_name);
+    let near = names.filter(|name| strsim::damerau_levenshtein(wrong, name) <= 1 + wrong.len() / 5);
+    let near: Vec<_> = near.map(str::to_owned).collect();
+    if !near.is_empty() {
+        mistake.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+    }
+    mistake
 }
 
 /// Logging options, common to all commands.
@@ -316,12 +348,12 @@ mod tests {
 
     #[test]
     fn serve_is_the_default_command() {
-        for options in [&["--json"][..], &["--listen", "127.0.0.1:0", "--diagnostics"]] {
+        let options = ["--listen", "127.0.0.1:0", "--diagnostics"];
+        for options in [&[][..], &["--log-level", "off"], &["--json"], &options] {
             let typed = [&["mcp-flow"], options].concat();
             let parsed = parse(&typed).unwrap();
-            assert!(matches!(parsed.command, Some(Command::Serve(_))), "{typed:?}");
+            assert!(matches!(parsed.command, Command::Serve(_)), "{typed:?}");
         }
-        assert!(parse(&["mcp-flow"]).unwrap().command.is_none());
         for wrong in [&["mcp-flow", "--nonsense"][..], &["mcp-flow", "--listen", "nowhere"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

@@ -36,12 +36,11 @@ pub(crate) mod workflow;
 use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command};
-use crate::command::serve::Serve;
 use crate::exit::{Exit, Failure};
 
-/// Runs the command, `serve` if none is named.
+/// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    match arguments.command.unwrap_or_else(|| Command::Serve(Box::new(Serve::with_welcome()))) {
+    match arguments.command {
         Command::Serve(serve) => serve.run(arguments.log),
         Command::Stdio(stdio) => stdio.run(arguments.log),
         Command::Bridge(bridge) => bridge.run(arguments.log),

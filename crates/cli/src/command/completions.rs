@@ -73,7 +73,7 @@ fn read_typed() -> Option<Command> {
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
     typed.truncate(index.unwrap_or(typed.len().saturating_sub(1)));
     let matches = Arguments::command().ignore_errors(true).try_get_matches_from(typed).ok()?;
-    Arguments::from_arg_matches(&matches).ok()?.command
+    Some(Arguments::from_arg_matches(&matches).ok()?.command)
 }
 
 /// Finds what may follow the words of a command.

@@ -38,7 +38,7 @@ use crate::server::welcome::welcome;
 use crate::server::{access, build, gateway, reload, telemetry, tool_files, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// Configuration file (TOML); command-line options take precedence
     ///
@@ -138,9 +138,9 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// The command without arguments.
-    pub(crate) fn with_welcome() -> Self {
-        Self { welcomes: true, ..Self::default() }
+    /// Welcomes a person at the terminal, who has named no command.
+    pub(crate) fn with_welcome(self) -> Self {
+        Self { welcomes: true, ..self }
     }
 
     pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {

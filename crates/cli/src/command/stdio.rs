@@ -161,7 +161,7 @@ mod tests {
             (&["--content=seed002"], ContentForm::Seed002),
         ] {
             let arguments = [&["mcp-flow", "stdio", "--store=memory:"], arguments].concat();
-            let Arguments { command: Some(Command::Stdio(stdio)), .. } =
+            let Arguments { command: Command::Stdio(stdio), .. } =
                 Arguments::try_parse_from(&arguments).unwrap()
             else {
                 panic!("{arguments:?} is not parsed as stdio")

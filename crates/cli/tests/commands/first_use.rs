@@ -1,9 +1,11 @@
 //! Mistyped names and incomplete addresses: the program finds or suggests what was meant.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Mutex, mpsc};
 
 use mcp_flow_testkit::scripted::{self, ScriptedRequest};
+use mcp_flow_testkit::wait::output;
 use serde_json::{Value, json};
 
 use super::{PROGRAM, Server, run, run_in};
@@ -37,10 +39,26 @@ fn mistyped_names_are_suggested() {
         (served(&["tools", "--formt", "json"]), 2, "'--format'"),
         (vec!["--lsten", "127.0.0.1:0"], 2, "'--listen'"),
         (vec!["--nonsense"], 2, "unexpected argument '--nonsense'"),
+        (vec!["nwe"], 2, "'new'"),
+        (vec!["--log-level", "info", "nw"], 2, "'new'"),
+        (vec!["tool", "nwe"], 2, "'new'"),
+        (vec!["weather"], 2, "unrecognized subcommand 'weather'"),
     ] {
         let (out, err, ended) = run_in(folder.path(), &words, "");
         assert_eq!((out.as_str(), ended), ("", code), "{words:?}: {err}");
         assert!(err.contains(said), "{words:?}: {err}");
+    }
+}
+
+/// Without a command, the configuration file that the environment names is read as `serve` reads it.
+#[test]
+fn the_default_command_reads_the_environment() {
+    for words in [&[][..], &["--log-level", "off"], &["serve"]] {
+        let mut command = Command::new(PROGRAM);
+        let ended = output(command.args(words).env("MCP_FLOW_CONFIG", "/nonexistent/flow.toml"));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("/nonexistent/flow.toml"), "{words:?}: {said}");
     }
 }
 

@@ -23,6 +23,7 @@ fn a_person_is_welcomed_in_five_lines() {
             assert!(text.contains(part), "{part:?}: {text}");
         }
         assert_eq!(text.matches('\n').count(), 4, "{text}");
+        assert!(!text.contains(":4433"), "the configuration file was not read: {text}");
         assert!(!text.contains('\u{1b}'), "{text:?}");
         for line in text.lines() {
             // The free port has up to one digit more than the usual one.
