@@ -23,20 +23,21 @@ fn installed_programs_know_their_library() {
     let installed = folder.path().join("mcp-flow");
     std::fs::copy(interop::program(), &installed).unwrap();
     let created =
-        Command::new(&installed).args(["new", "shop"]).current_dir(folder.path()).output();
+        Command::new(&installed).args(["new", "my_shop"]).current_dir(folder.path()).output();
     let created = created.unwrap();
     assert!(created.status.success(), "{}", text(&created));
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
-    let read = |name| std::fs::read_to_string(folder.path().join("shop").join(name)).unwrap();
+    let read = |name| std::fs::read_to_string(folder.path().join("my_shop").join(name)).unwrap();
     let library = format!("path = \"{}\"", checkout.join("crates/mcp-flow").display());
     assert_eq!(read("Cargo.toml").matches(&library).count(), 2);
-    let dockerfile = read("Dockerfile");
+    assert!(read("src/main.rs").contains("my_shop::server("));
     let checkout = checkout.display();
-    for line in [
-        format!("docker build --build-context checkout={checkout} ."),
-        format!("COPY --from=checkout crates {checkout}/crates\n"),
+    for (file, line) in [
+        ("Dockerfile", format!("docker build --build-context checkout={checkout} .")),
+        ("Dockerfile", format!("COPY --from=checkout crates {checkout}/crates\n")),
+        ("README.md", format!("docker build --build-context checkout={checkout} --tag my_shop .")),
     ] {
-        assert!(dockerfile.contains(&line), "{dockerfile}");
+        assert!(read(file).contains(&line), "{file}:\n{}", read(file));
     }
 }
 
@@ -47,6 +48,8 @@ fn what_cannot_be_created_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for name in
         ["", "Shop", "7up", "a b", "../x", "fn", "tokio", "shop-", "é", "con", &"x".repeat(65)]
+            .into_iter()
+            .chain(["shop_", "_shop", "serde_json"])
     {
         let outcome = new(folder.path(), &["--", name]);
         assert_eq!(outcome.status.code(), Some(2), "{name:?}: {}", text(&outcome));
@@ -61,8 +64,11 @@ fn what_cannot_be_created_is_refused() {
         let outcome = new(folder.path(), &["shop", "--library", library]);
         assert_eq!(outcome.status.code(), Some(2), "{}", text(&outcome));
     }
-    let outcome = new(folder.path(), &["shop", "--path", "full/notes/shop"]);
-    assert!(text(&outcome).contains("full/notes/shop"), "{}", text(&outcome));
+    for path in ["full/notes", "full/notes/shop"] {
+        let outcome = new(folder.path(), &["shop", "--path", path]);
+        assert_eq!(outcome.status.code(), Some(2), "{}", text(&outcome));
+        assert!(text(&outcome).contains(&format!("{path} is, or is in, a file")), "{outcome:?}");
+    }
     let entries: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert_eq!(std::fs::read_dir(folder.path().join("full")).unwrap().count(), 1);

@@ -47,12 +47,12 @@ impl New {
         check_name(&self.name)?;
         let folder = self.path.clone().unwrap_or_else(|| PathBuf::from(&self.name));
         check_folder(&folder)?;
-        let (requirement, context) = match self.template {
+        let (requirement, docker) = match self.template {
             Template::Rust => {
                 let library = library(self.library.as_deref(), checkout())?;
                 let path = toml::Value::from(library.to_string_lossy().as_ref());
                 let version = env!("CARGO_PKG_VERSION");
-                (format!("version = \"{version}\", path = {path}"), docker_context(&library))
+                (format!("version = \"{version}\", path = {path}"), DockerContext::of(&library))
             }
             Template::Tools => <_>::default(),
         };
@@ -67,7 +67,8 @@ impl New {
                 .replace("NEW_CRATE", &self.name.replace('-', "_"))
                 .replace("LIBRARY", &requirement)
                 .replace("DESCRIPTION", description)
-                .replace("# CONTEXT\n", &context);
+                .replace("# CONTEXT\n", &docker.copies)
+                .replace("docker build ", &format!("docker build {}", docker.option));
             // The files of `tool new` are named after their tool.
             let tool = Path::new(path).file_stem().filter(|_| path.starts_with("tools/"));
             let name = tool.and_then(|tool| tool.to_str()).unwrap_or(&self.name);
@@ -113,28 +114,38 @@ fn checkout() -> Option<PathBuf> {
     above.chain(built).find(|library| is_library(library))
 }
 
-/// Lines of a Dockerfile that copy a checkout, which is outside of the project, to the same place.
-fn docker_context(library: &Path) -> String {
-    let Some(checkout) = library.ancestors().nth(2) else { return String::new() };
-    let checkout = checkout.display();
-    let copy = |name: &str| format!("COPY --from=checkout {name} {checkout}/{name}\n");
-    let copies: String = ["Cargo.toml", "crates", "docs"].map(copy).concat();
-    format!(
-        "# The library is a checkout outside of this directory. Build with\n\
-         #   docker build --build-context checkout={checkout} .\n{copies}"
-    )
+/// Checkout with the library of a project, outside of it, for the build of an image.
+#[derive(Debug, Default)]
+struct DockerContext {
+    /// Option of `docker build` that names the checkout.
+    option: String,
+    /// Lines of a Dockerfile that copy it to the same place.
+    copies: String,
+}
+
+impl DockerContext {
+    fn of(library: &Path) -> Self {
+        let Some(checkout) = library.ancestors().nth(2) else { return Self::default() };
+        let checkout = checkout.display();
+        let option = format!("--build-context checkout={checkout} ");
+        let copy = |name: &str| format!("COPY --from=checkout {name} {checkout}/{name}\n");
+        let copies = ["Cargo.toml", "crates", "docs"].map(copy).concat();
+        let why = "# The library is a checkout outside of this directory. Build with\n";
+        Self { copies: format!("{why}#   docker build .\n{copies}"), option }
+    }
 }
 
 /// Rejects what is no name of a crate: cargo would, too, but only after the files are written.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_name = name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && !name.ends_with('-')
-        && name.bytes().all(is_allowed);
+        && name.bytes().last().is_some_and(is_alphanumeric)
+        && name.bytes().all(|byte| is_alphanumeric(byte) || b"-_".contains(&byte));
     let problem = if !is_name {
-        "use lowercase letters, digits and hyphens, beginning with a letter"
-    } else if RESERVED.contains(&name) {
+        "use lowercase letters, digits, hyphens and underscores, beginning with a letter and ending with \
+         a letter or digit"
+    } else if RESERVED.contains(&name.replace('_', "-").as_str()) {
         "it is a word of Rust, a crate that the project uses, or no file name on Windows"
     } else {
         return Ok(());
@@ -151,6 +162,11 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
             return Err(Failure::new(Exit::Usage, message).into());
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            let message =
+                format!("{} is, or is in, a file; choose another name or --path", folder.display());
+            return Err(Failure::new(Exit::Usage, message).into());
+        }
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", folder.display()));
         }

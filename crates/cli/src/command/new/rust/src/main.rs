@@ -20,6 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let stop = mcp_flow::stdio::stop_signal()?;
             let http = mcp_flow::http::bind(address.parse()?).await?;
             println!("http://{}/mcp", http.address());
+            // Everybody who reaches the address is served: `http.verifier(…)` authenticates callers.
             http.serve(&server, stop).await;
         }
         _ => return Err("usage: NEW-NAME [--listen ADDRESS]".into()),
