@@ -92,10 +92,26 @@ async fn the_console_is_well_typed() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stdout);
 }
 
+/// The script that makes the screenshots in docs finds everything that it shows.
+#[tokio::test]
+async fn screenshots_can_be_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    run_script("readme", folder.path(), &["2"]).await;
+    for name in ["server", "session", "traffic"] {
+        let made = std::fs::read(folder.path().join(format!("console-{name}.png"))).unwrap();
+        let kept = std::fs::read(root().join(format!("docs/console-{name}.png"))).unwrap();
+        // Signature, header, width and height.
+        assert_eq!(made[..24], kept[..24], "{name}");
+    }
+}
+
 async fn script(name: &str) {
-    let shots = root().join("target/screenshots");
+    run_script(name, &root().join("target/screenshots"), &[]).await;
+}
+
+async fn run_script(name: &str, shots: &Path, arguments: &[&str]) {
     let mut script = node(&format!("browser/console/{name}.mjs"));
-    let outcome = run(script.arg(program()).arg(shots)).await;
+    let outcome = run(script.arg(program()).arg(shots).args(arguments)).await;
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
     // Measurements, for information.
     eprint!("{}", outcome.stdout);

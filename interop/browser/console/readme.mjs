@@ -1,11 +1,12 @@
-// Screenshots for the README: run by hand when the console has changed.
+// Screenshots for the documentation: run by hand when the console has changed, and for a few seconds by a test.
 //
-//     node interop/browser/console/readme.mjs target/release/mcp-flow docs
+//     node interop/browser/console/readme.mjs target/release/mcp-flow docs [SECONDS]
 
 import { join } from "node:path";
 import { browse, go, main, open, post, serve, shots } from "./harness.mjs";
 
-const SECONDS = 100;
+/** Time of traffic before the charts are shown. */
+const SECONDS = Number(process.argv[4] ?? 100);
 
 await main(async () => {
   const server = await serve({ args: ["--store", "memory:", "--diagnostics"] });
