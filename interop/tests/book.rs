@@ -123,6 +123,23 @@ fn backups_can_be_restored() {
     contains(&readme::run(&script), &["1 open", "Ada is registered"]);
 }
 
+/// A node on a database of PostgreSQL continues the session that another has left.
+#[test]
+fn nodes_share_a_database() {
+    let page = blocks("docs/cluster.md", "sh").concat();
+    let server = PostgresServer::shared();
+    let folder = server.socket().parent().unwrap().display().to_string();
+    let (first, serve) = page.trim_end().rsplit_once('\n').unwrap();
+    let script = format!("export PGHOST={folder} PGUSER=flow\n{first}\n{serve} &\n")
+        + &ask("Ada")
+        + "kill -9 $!; wait $! || true\n"
+        + &format!("{serve} &\n")
+        + ANSWER;
+    let url = format!("'postgres://flow@/flows?host={folder}'");
+    let output = readme::run(&script.replace("postgres://flow@db.example/flows", &url));
+    contains(&output, &["1 open", "Ada is registered"]);
+}
+
 /// Commands of the migration pages work. Their code in Rust is compiled as documentation of `interop`.
 #[test]
 fn migrated_servers_work() {

