@@ -4,6 +4,7 @@
 
 mod book;
 mod browser;
+mod completions;
 mod conformance;
 mod conformance_client;
 mod console;

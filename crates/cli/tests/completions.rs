@@ -25,6 +25,8 @@ async fn bash_completes_what_a_server_offers() {
         ("mcp-flow call --timeout 5 mine calculator.add ", "a="),
         ("mcp-flow call mine calculator.add a=1 ", "b="),
         ("mcp-flow prompt mine ", "code_review"),
+        ("mcp-flow prompt mine code_review language=py", "python"),
+        ("mcp-flow prompt mine code_review language=python framework=d", "django"),
         ("mcp-flow read mine ", "workflow:/workflow.schema.json"),
         // bash splits at colons: what is before the last one stays as it is.
         ("mcp-flow tools http://127.0.0.1:44", "4433"),

@@ -37,8 +37,13 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        if self.shell == Shell::Bash {
-            output::print(BASH)?;
+        let own = match self.shell {
+            Shell::Bash => Some(BASH),
+            Shell::Zsh => Some(ZSH),
+            _ => None,
+        };
+        if let Some(script) = own {
+            output::print(script)?;
             return Ok(ExitCode::SUCCESS);
         }
         let shells = Shells::builtins();
@@ -129,4 +134,19 @@ const BASH: &str = r##"_mcp_flow() {
     return 0
 }
 complete -o bashdefault -F _mcp_flow mcp-flow
+"##;
+
+/// The script for zsh, to be sourced or found by its completion system. Unlike clap's, it adds no space
+/// where a value follows.
+const ZSH: &str = r##"#compdef mcp-flow
+_mcp_flow() {
+    local -a open other
+    local found
+    for found in "${(@f)$(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$((CURRENT - 1)) COMPLETE=zsh mcp-flow -- "${words[@]}" 2>/dev/null)}"; do
+        if [[ ${found%%:*} == *[=/] ]]; then open+=("$found"); else other+=("$found"); fi
+    done
+    [[ -n $open ]] && _describe -V 'values' open -S ''
+    [[ -n $other ]] && _describe -V 'values' other
+}
+if [[ ${funcstack[1]} == _mcp-flow ]]; then _mcp_flow "$@"; else compdef _mcp_flow mcp-flow; fi
 "##;

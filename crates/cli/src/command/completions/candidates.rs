@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use mcp_flow::client::Client;
 use mcp_flow::client::host::DenyAll;
 use mcp_flow::client::transport::Connector;
+use mcp_flow::client::{Client, CompletionReference};
 use serde_json::Value;
 
 use crate::client::connect::{ConnectionSettings, connect};
@@ -122,6 +122,17 @@ async fn arguments(
             Ok(open.map(word).collect())
         }
         Kind::Prompt => {
+            if let Some((argument, value)) = current.split_once('=') {
+                let prompt = CompletionReference::Prompt(name.to_owned());
+                let settled = given.iter().filter_map(|word| word.split_once('='));
+                let settled =
+                    settled.map(|(name, value)| (name.to_owned(), value.into())).collect();
+                let found = client.complete(&prompt, argument, value, settled).await;
+                let values = found.map_err(explain)?.values.into_iter();
+                return Ok(values
+                    .map(|value| Candidate::new(format!("{argument}={value}"), None))
+                    .collect());
+            }
             let prompts = client.prompts().all().await.map_err(explain)?;
             let prompt = prompts.iter().find(|prompt| prompt.name == name);
             let arguments = prompt.map(|prompt| prompt.arguments.as_slice()).unwrap_or_default();
