@@ -3,7 +3,7 @@
 //! `serve` and `stdio` read only the file that `--config` names, so that no forgotten file affects a
 //! server. Commands that connect to servers look up names in `servers`, which the JSON files of other
 //! MCP hosts may have as well. No section holds a secret: tokens are hashes, files or names of
-//! environment variables. `docs/configuration.md` describes every key.
+//! environment variables. `docs/configuration-keys.md` lists every key.
 
 mod audit;
 mod gateway_file;

@@ -104,13 +104,14 @@ impl PolicyOptions {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelEntry {
-    /// Program that reads a request and writes the answer.
+    /// Program that reads a `sampling/createMessage` request and writes the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
     /// Arguments of the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     args: Vec<String>,
-    /// URL of a chat completions endpoint.
+    /// Or URL of a chat completions endpoint, for example
+    /// `https://models.example/v1/chat/completions`.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// Model name to send to the endpoint. Default: the name of the entry.
@@ -128,7 +129,7 @@ pub(crate) struct ModelEntry {
     /// Intelligence rating from 0 to 1. Default: 0.5.
     #[serde(skip_serializing_if = "Option::is_none")]
     clever: Option<f64>,
-    /// Timeout for an answer, in seconds.
+    /// Timeout for an answer, in seconds. Default: 120.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_limit: Option<u64>,
 }

@@ -1,5 +1,7 @@
 //! `mcp-flow config`: checks and shows configuration files, generates tokens and keys.
 
+mod reference;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +36,11 @@ enum Action {
         file: Option<PathBuf>,
     },
     /// Print the JSON Schema of the configuration file
-    Schema,
+    Schema {
+        /// Print a reference of all keys in Markdown instead
+        #[arg(long)]
+        markdown: bool,
+    },
     /// Generate a random bearer token and its configuration entry
     Token {
         /// Principal that the token authenticates
@@ -76,7 +82,10 @@ impl Config {
                 let file = File::read_or_default(file.as_deref())?.without_secrets();
                 output::print(&toml::to_string_pretty(&file)?)?;
             }
-            Action::Schema => {
+            Action::Schema { markdown: true } => {
+                output::print(&reference::render(&File::schema()))?;
+            }
+            Action::Schema { markdown: false } => {
                 output::print(&format!("{:#}\n", File::schema()))?;
             }
             Action::Token { name } => {

@@ -99,7 +99,7 @@ fn run_checks(path: Option<&Path>) -> Vec<Finding> {
     let file = match File::read_or_default(path) {
         Ok(file) => file,
         Err(error) => {
-            let advice = "fix the file; docs/configuration.md describes every key";
+            let advice = "fix the file; docs/configuration-keys.md lists every key";
             return vec![Finding::fail("configuration", format!("{error:#}"), advice)];
         }
     };

@@ -10,6 +10,7 @@ use clap::CommandFactory as _;
 
 use crate::arguments::Arguments;
 use crate::terminal::output;
+pub(super) use markdown::escape;
 
 /// Generate manual pages
 #[derive(Debug, clap::Args)]

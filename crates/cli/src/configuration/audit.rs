@@ -12,13 +12,14 @@ use super::{Problems, resolve_path};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AuditSection {
-    /// Audit log file. Default: no audit log.
+    /// Audit log file, readable by its owner only; also `--audit-log`. Default: no audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<PathBuf>,
-    /// File with the key that authenticates the lines; created if it does not exist.
+    /// File with a key, created if it does not exist: hashes are HMAC-SHA-256 and cannot be forged
+    /// without it. Keep it away from anyone who could change the log. Default: SHA-256.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Behaviour if calls arrive faster than they can be logged.
+    /// Behaviour if requests arrive faster than they can be logged, or the log cannot be written.
     pub(crate) when_full: WhenFull,
 }
 
@@ -26,10 +27,10 @@ pub(crate) struct AuditSection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum WhenFull {
-    /// Calls wait, so that every call is logged.
+    /// Requests are rejected with a retry delay, so that every one is logged.
     #[default]
     Wait,
-    /// Calls continue, and a line says how many are missing.
+    /// Requests continue, and a line counts the missing entries.
     Drop,
 }
 

@@ -12,9 +12,11 @@ use super::{Problems, resolve_path};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct IdentitySection {
-    /// Accept clients without credentials, even on a public address.
+    /// Accept clients without credentials, even on a public address. All of them are one principal,
+    /// so they see and answer each other's sessions and share its rate limits: set
+    /// `offer.interaction = false` for such a server.
     pub(crate) anonymous: bool,
-    /// File of bearer tokens, one `name:token` per line.
+    /// File of bearer tokens, one `name:token` per line, with at least 16 characters each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
     /// Bearer tokens by hash, file or environment variable.
@@ -33,7 +35,7 @@ pub(crate) struct IdentitySection {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TokenEntry {
-    /// Principal that the token authenticates.
+    /// Principal that the token authenticates; every token needs one.
     pub(crate) name: String,
     /// SHA-256 of the token in hexadecimal; `mcp-flow config token` generates both.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,18 +59,20 @@ pub(crate) struct TokenEntry {
 pub(crate) struct IssuerEntry {
     /// Issuer URL: the `iss` claim of its tokens, announced to clients.
     pub(crate) issuer: String,
-    /// Accepted `aud` claims: the URL of this server, for example `https://flow.example/mcp`.
+    /// Accepted `aud` claims, so that tokens for other servers are rejected: the URL of this
+    /// server, for example `https://flow.example/mcp`.
     pub(crate) audience: Vec<String>,
-    /// URL of its key set (JWKS).
+    /// URL of its key set (JWKS): https, or http on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_url: Option<String>,
     /// File with its key set, instead of `jwks_url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_file: Option<PathBuf>,
-    /// PEM file with the certificate authorities to trust for `jwks_url`.
+    /// PEM file with the certificate authorities to trust for `jwks_url`. Default: those of the
+    /// system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks_certificates: Option<PathBuf>,
-    /// Accepted signature algorithms.
+    /// Accepted signature algorithms; never shared secrets, never `none`.
     #[serde(default = "algorithms")]
     pub(crate) algorithms: Vec<Algorithm>,
     /// Claim with the principal's name. The full name is `ISSUER:CLAIM`, with this entry's name first.
@@ -77,14 +81,16 @@ pub(crate) struct IssuerEntry {
     /// Claim with the scopes: a space-separated string, or a list.
     #[serde(default = "scope_claim")]
     pub(crate) scope_claim: String,
-    /// Scopes that every token needs; announced to clients.
+    /// Scopes that every token needs, announced to clients; without them it gets 403 with
+    /// `insufficient_scope`.
     #[serde(default)]
     pub(crate) required_scopes: Vec<String>,
     /// Allowed clock difference, in seconds.
     #[serde(default = "leeway")]
     #[schemars(range(max = 600))]
     pub(crate) leeway_seconds: u64,
-    /// Seconds until the key set is fetched again.
+    /// Seconds until the key set is fetched again; an unknown key is fetched at once, but at most
+    /// every 10 seconds.
     #[serde(default = "refresh")]
     #[schemars(range(min = 10))]
     pub(crate) refresh_seconds: u64,
@@ -95,9 +101,11 @@ pub(crate) struct IssuerEntry {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DpopSection {
-    /// True to accept tokens of issuers only if they are bound to a key.
+    /// True to accept tokens of issuers only if they are bound to a key; tokens of
+    /// `identity.tokens` stay bearer tokens.
     pub(crate) required: bool,
-    /// True to require a nonce of this server in each proof, so that none can be prepared in advance.
+    /// True to require a nonce of this server in each proof, so that none can be prepared in
+    /// advance; several servers behind one address do not accept each other's.
     pub(crate) nonce: bool,
     /// Accepted signature algorithms of proofs.
     pub(crate) algorithms: Vec<Algorithm>,

@@ -58,7 +58,8 @@ pub(crate) struct LimitsSection {
     /// Burst of the rate limit per connection, in requests.
     #[schemars(range(min = 1))]
     pub(crate) session_request_burst: u32,
-    /// Bytes of memory held for all clients together; above it requests are rejected.
+    /// Bytes of memory held for all clients together: incoming messages, running and queued
+    /// requests, unread responses. Above it requests are rejected.
     #[schemars(range(min = 1_048_576))]
     pub(crate) memory_bytes: usize,
     /// HTTP and WebSocket connections; more are rejected. Needs a restart.
@@ -67,7 +68,7 @@ pub(crate) struct LimitsSection {
     /// WebTransport connections; more are rejected. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) webtransport_connections: usize,
-    /// HTTP sessions; above it the longest idle ones are ended. Needs a restart.
+    /// HTTP sessions; above it the principal's longest idle ones are ended. Needs a restart.
     #[schemars(range(min = 1))]
     pub(crate) sessions: usize,
     /// Idle timeout of an HTTP session without an open stream, in seconds. Needs a restart.

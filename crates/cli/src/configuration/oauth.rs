@@ -59,13 +59,15 @@ pub(crate) struct OAuthSection {
     /// Environment variable with the secret of this client at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idp_client_secret_env: Option<String>,
-    /// File with the user's ID token of the identity provider; it is read for each token.
+    /// File with the user's ID token of the identity provider; it is read for each token. Without
+    /// one, the user logs in there in the browser, which needs `idp_client_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_token_file: Option<PathBuf>,
     /// Environment variable with the user's ID token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_token_env: Option<String>,
-    /// Binding of tokens to a key of this client (DPoP).
+    /// Binding of tokens to a key of this client (DPoP). Default: `auto`, if the server and its
+    /// authorization server support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dpop: Option<DpopStyle>,
 }

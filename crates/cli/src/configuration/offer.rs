@@ -21,15 +21,17 @@ pub(crate) struct OfferSection {
     pub(crate) tools: Vec<PathBuf>,
     /// Directories of workflow files besides the default ones; later ones take precedence.
     pub(crate) workflows: Vec<PathBuf>,
-    /// Session store: `sqlite:PATH`, `postgres://USER@HOST/DB`, `redb:PATH` or `memory:`.
+    /// Session store: `sqlite:PATH`, `postgres://USER@HOST/DB` (`docs/cluster.md`), `redb:PATH` of
+    /// one process, or `memory:` to lose sessions on exit. Default: `sqlite:.mcp-flow/journal.db`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub(crate) store: Option<StoreUrl>,
     /// Keep no sessions: clients carry them in sealed tokens.
     pub(crate) stateless: bool,
-    /// With `stateless`: reject replayed tokens, by one counter per session in `store`.
+    /// With `stateless`: reject replayed tokens, by one counter per session in `store`, after a
+    /// restart as well.
     pub(crate) replay_guard: bool,
-    /// Serve the built-in example tools, prompts and flows.
+    /// Serve the built-in example tools, prompts and flows; `--no-examples` does not.
     pub(crate) examples: bool,
     /// Serve flows with sessions; otherwise they are tools that take all values up front.
     pub(crate) interaction: bool,
@@ -37,10 +39,11 @@ pub(crate) struct OfferSection {
     /// it. Default: 10 on a public address, otherwise 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answers_per_second: Option<u32>,
-    /// Oldest MCP protocol revision to accept.
+    /// Oldest MCP protocol revision to accept, for example `2025-06-18`. Default: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) minimum_version: Option<String>,
-    /// Seconds for which the result of an ended session can be fetched again.
+    /// Seconds for which the result of an ended session can be fetched again; workflow runs have
+    /// their own.
     pub(crate) remembered_seconds: u64,
     /// Style of tool names in lists.
     pub(crate) tool_names: ToolNameStyle,

@@ -11,13 +11,15 @@ use super::Problems;
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PermissionRule {
-    /// Principals the rule applies to, for example `ada`, `corp:*` or `*` for all.
+    /// Principals the rule applies to, for example `ada`, `corp:*`, `local` or `*` for all.
     pub(crate) principals: Vec<String>,
-    /// Scopes the rule applies to: one of them in the token is enough.
+    /// Or scopes: the rule applies to everyone whose token has one of them.
     pub(crate) scopes: Vec<String>,
-    /// Names of tools that may be listed and called.
+    /// Tools that may be listed and called, by the name they are registered under, with dots; also
+    /// methods of the same name.
     pub(crate) tools: Vec<String>,
-    /// URIs of resources and templates that may be listed, read and subscribed to.
+    /// Resources, templates (by their text) and files that may be listed, read and subscribed to,
+    /// by URI.
     pub(crate) resources: Vec<String>,
     /// Names of prompts that may be listed and used.
     pub(crate) prompts: Vec<String>,

@@ -17,22 +17,26 @@ use crate::server::cluster::parse_node_url;
 pub(crate) struct ServeSection {
     /// Address for HTTP (TCP) and WebTransport (UDP); port 0 selects a free one.
     pub(crate) listen: SocketAddr,
-    /// Allow a public address without TLS and authentication.
+    /// Allow a public address without TLS and authentication, for example behind a proxy that
+    /// provides both.
     pub(crate) insecure: bool,
-    /// PEM file with the certificate chain; reloaded when it changes.
+    /// PEM file with the certificate chain; needs `tls_key`. Both are reloaded when they change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_certificate: Option<PathBuf>,
     /// PEM file with the private key of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Host names to accept besides those of this machine.
+    /// Host names to accept besides those of this machine. Without any, a public address accepts
+    /// all names, a loopback address only those.
     pub(crate) hosts: Vec<String>,
     /// Web origins that may access the server from a browser, for example `https://app.example`.
     pub(crate) allow_origins: Vec<String>,
-    /// Public URL of the server, for download links behind a proxy.
+    /// Public URL of the server, for download links behind a proxy. Default: the host of the
+    /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public_url: Option<String>,
-    /// URL at which other nodes with the same session store reach this one.
+    /// URL at which other nodes with the same session store reach this one (`docs/cluster.md`).
+    /// Default: the address, unless it is a wildcard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node_url: Option<String>,
     /// Server card (experimental): describes the server to clients that have not connected yet, at
@@ -43,10 +47,10 @@ pub(crate) struct ServeSection {
     pub(crate) console: bool,
     /// Serve WebTransport on the UDP port.
     pub(crate) webtransport: bool,
-    /// Address for newline-delimited JSON over TCP.
+    /// Address for newline-delimited JSON over TCP; clients there are the principal `local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcp: Option<SocketAddr>,
-    /// Path of a Unix socket for newline-delimited JSON.
+    /// Path of a Unix socket for newline-delimited JSON; clients there are the principal `local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unix: Option<PathBuf>,
     /// Seconds that running calls have to finish after a stop signal.

@@ -50,7 +50,8 @@ pub(crate) struct ServerEntry {
     oauth: Option<OAuthSection>,
     /// Approval policies for this server; missing ones are those for all servers.
     policies: ApprovalPolicies,
-    /// True if `serve` and `stdio` serve its tools, prompts and resources.
+    /// True if `serve` and `stdio` serve its tools, prompts and resources (`docs/gateway.md`). Only
+    /// the file of `--config` counts, never a found one.
     pub(crate) gateway: bool,
     /// Callers that share a connection or process, if it is served.
     pub(crate) isolation: IsolationStyle,
@@ -66,8 +67,7 @@ pub(crate) struct ServerEntry {
     pub(crate) answer_seconds: u64,
     /// Longest message of it that is accepted, in bytes: the limit on its results.
     pub(crate) result_bytes: usize,
-    /// OAuth account that is used for it: none, the one that `mcp-flow login` stored, or one for each
-    /// principal.
+    /// OAuth account that is used for it, if it is served.
     pub(crate) auth: AuthStyle,
     /// Tools that are served, by name with or without prefix; `*` matches any characters, and a
     /// leading `!` excludes.
@@ -81,7 +81,8 @@ pub(crate) struct ServerEntry {
     pub(crate) trust_annotations: bool,
     /// Tools whose calls may be sent again after a crash, like `expose`.
     pub(crate) rerun: Vec<String>,
-    /// False to serve changed definitions of tools without approval.
+    /// False to serve changed definitions of tools without approval; otherwise they are quarantined
+    /// until they are approved.
     pub(crate) pins: bool,
 }
 
@@ -92,9 +93,10 @@ pub(crate) enum AuthStyle {
     /// Only its `headers`.
     #[default]
     None,
-    /// The account of `mcp-flow login`, for all callers.
+    /// The account that `mcp-flow login URL` stored for the user who runs this server, refreshed as
+    /// needed; for a `url`.
     Shared,
-    /// An account for each principal, which logs in when it first uses the server.
+    /// An account for each principal, which is asked to log in when it first uses the server.
     User,
 }
 

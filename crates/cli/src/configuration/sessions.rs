@@ -25,7 +25,8 @@ pub(crate) struct SessionsSection {
     /// Longest duration of a session, in seconds.
     #[schemars(range(min = 1))]
     pub(crate) duration_seconds: u64,
-    /// Most sessions and tasks of one principal that have not ended.
+    /// Most sessions and tasks of one principal that have not ended; anonymous callers are one
+    /// principal.
     #[schemars(range(min = 1))]
     pub(crate) per_owner: usize,
 }

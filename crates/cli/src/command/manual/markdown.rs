@@ -85,7 +85,7 @@ fn values(argument: &Arg) -> String {
 }
 
 /// Keeps text from being read as a table or a tag.
-fn escape(text: &str) -> String {
+pub(in crate::command) fn escape(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "\\<")
 }
 
