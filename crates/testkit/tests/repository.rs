@@ -343,6 +343,45 @@ fn files_stay_within_the_line_limit() {
     assert!(long.is_empty(), "look for the second idea in {long:?}");
 }
 
+/// What a crate embeds is in its package: in its directory, outside of what is excluded.
+#[test]
+fn embedded_files_are_packaged_with_their_crate() {
+    let (mut count, mut outside) = (0, Vec::new());
+    each_source(&mut |name, text| {
+        let krate = name.split('/').next().unwrap();
+        // Documentation that is only tested may come from anywhere.
+        let text = text.split("#[cfg(doctest)]").next().unwrap();
+        for rest in
+            ["include_str!(", "include_bytes!("].iter().flat_map(|it| text.split(it).skip(1))
+        {
+            let Some(path) = rest.trim_start_matches("concat!(").strip_prefix('"') else {
+                continue;
+            };
+            let path = path.split('"').next().unwrap();
+            // A link within the crate is packaged as what it leads to.
+            let mut file: Vec<_> = name.split('/').collect();
+            file.pop();
+            for part in path.split('/') {
+                match part {
+                    ".." => _ = file.pop(),
+                    part => file.push(part),
+                }
+            }
+            if !root().join("crates").join(file.join("/")).exists() {
+                continue;
+            }
+            count += 1;
+            let is_packaged =
+                file.len() > 1 && file[0] == krate && !["tests", "benches"].contains(&file[1]);
+            if !is_packaged {
+                outside.push(format!("{name} embeds {path}"));
+            }
+        }
+    });
+    assert!(outside.is_empty(), "{outside:#?}");
+    assert!(count > 40, "{count} embedded files");
+}
+
 #[test]
 fn dependencies_have_accepted_licences() {
     let deny = std::fs::read_to_string(root().join("deny.toml")).unwrap();
