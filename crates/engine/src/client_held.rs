@@ -9,7 +9,9 @@ use std::time::Duration;
 use mcp_flow_seal::KeyRing;
 use mcp_flow_session::event::{Ending, FaultName, SessionEnded};
 use mcp_flow_session::store::{Append, Fence, LastTurn, ReplayGuard};
-use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
+use mcp_flow_session::{
+    Command, JournalEvent, MemoryStore, Owner, Session, SessionId, Store, Timestamp,
+};
 
 use crate::engine::{AnswerReply, AnswerRequest, Engine, StartRequest};
 use crate::error::EngineError;
@@ -132,9 +134,13 @@ impl ClientHeldSessions {
         owner: &Owner,
         reason: Option<String>,
     ) -> Result<(View, String), EngineError> {
-        let caller = owner.clone();
-        self.turn(token, owner, async move |engine, id| engine.cancel(id, &caller, reason).await)
-            .await
+        let (sessions, caller) = (self.clone(), owner.clone());
+        self.turn(token, owner, async move |engine, id| {
+            engine.cancel(id, &caller, reason).await?;
+            // Until its compensations have run.
+            sessions.wait_settled(&engine, id, &caller, sessions.timeout).await
+        })
+        .await
     }
 
     /// Completes the session in a token with the data gathered so far (C-08).
@@ -151,7 +157,12 @@ impl ClientHeldSessions {
         self.check_newest(&token).await?;
         let inner = &self.engine.inner;
         match self.engine.expired(&session) {
-            Some(expired) => {
+            Some(mut expired) => {
+                // Nothing runs compensations of a session whose client has not come back.
+                let bounds = &inner.limits.bounds;
+                if let Ok(ended) = expired.decide(Command::Close, self.engine.now(), bounds) {
+                    expired.apply(ended).map_err(|_| BadToken::Malformed)?;
+                }
                 let retention = inner.limits.bounds.retention;
                 let until = session.deadline().map(|deadline| deadline.after(retention));
                 let is_erased = until.is_some_and(|until| until <= self.engine.now());

@@ -1,6 +1,7 @@
 //! State that the engine shares with a running flow: the session, the journal being replayed, and
 //! the events that are not durable yet.
 
+mod closing;
 mod question;
 mod state;
 pub(crate) mod step;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::StepHook;
 use crate::clock::Clock;
 use crate::definition::Definition;
+use crate::flow::StepCompensation;
 use crate::limits::SessionLimits;
 use crate::membership::HeldLease;
 use crate::notice::Hub;
@@ -88,6 +90,8 @@ pub(crate) struct ExecutionState {
     occurrences: HashMap<String, u32>,
     /// Versions of changes in this run.
     versions: HashMap<String, u32>,
+    /// Compensations of the steps in this run.
+    compensations: Vec<StepCompensation>,
     wakers: Vec<Waker>,
     /// Difference between the flow and its journal. Nothing that the flow did is recorded then.
     diverged: Option<Divergence>,
@@ -163,6 +167,7 @@ impl Execution {
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
             versions: HashMap::new(),
+            compensations: Vec::new(),
             wakers: Vec::new(),
             diverged: None,
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),

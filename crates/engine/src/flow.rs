@@ -1,6 +1,8 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
+mod blocking;
 mod branches;
+mod compensation;
 mod error;
 mod label;
 mod retry;
@@ -21,6 +23,8 @@ use serde_json::{Map, Value};
 
 use crate::execution::Execution;
 
+pub use blocking::{Blocking, RepeatedBlocking};
+pub(crate) use compensation::{StepCompensation, compensate};
 pub(crate) use error::Reason;
 pub use error::{FlowError, FlowResult};
 pub use retry::Retry;
@@ -102,23 +106,15 @@ impl Flow {
         FlowStep::new(self, key, OnceWithKey(Some(work)))
     }
 
-    /// Runs a [`step`](Flow::step) that may block its thread.
-    pub async fn blocking_step<T, E, F>(&self, key: &str, work: F) -> FlowResult<T>
+    /// Runs a [`step`](Flow::step) that may block its thread. A timeout does not interrupt it: it ends
+    /// by itself, and its result is ignored.
+    pub fn blocking_step<'a, T, E, F>(&'a self, key: &str, work: F) -> FlowStep<'a, T, Blocking<F>>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Into<BoxError> + Send + 'static,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
+        F: StepFn<Work = Result<T, E>> + Send + 'static,
     {
-        self.step(key, || async {
-            match tokio::task::spawn_blocking(work).await {
-                Ok(result) => result.map_err(Into::into),
-                Err(panic) => match panic.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(stopped) => Err(BoxError::from(stopped)),
-                },
-            }
-        })
-        .await
+        FlowStep::new(self, key, Blocking(Some(work)))
     }
 
     /// Runs work without side effects, such as a query, and records its result.
@@ -220,7 +216,7 @@ impl Flow {
             Some(StepOutcome::Failed(_)) => Value::Null,
             None => {
                 let value = draw();
-                self.execution.record_step(&key, None, StepOutcome::Ok(value.clone()));
+                self.execution.record_drawn(&key, StepOutcome::Ok(value.clone()));
                 value
             }
         }

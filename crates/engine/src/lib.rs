@@ -94,8 +94,8 @@ pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
 pub use flow::{
-    BoxError, Flow, FlowError, FlowResult, FlowStep, FlowTimeout, Once, OnceWithKey, Repeated,
-    RepeatedWithKey, Retry, StepError, StepFn, StepFnWithKey,
+    Blocking, BoxError, Flow, FlowError, FlowResult, FlowStep, FlowTimeout, Once, OnceWithKey,
+    Repeated, RepeatedBlocking, RepeatedWithKey, Retry, StepError, StepFn, StepFnWithKey,
 };
 pub use history::{BadHistory, SessionHistory};
 pub use limits::SessionLimits;

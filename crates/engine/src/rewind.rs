@@ -50,7 +50,7 @@ impl Engine {
             Ok(None) | Err(_) => Err(StoreError::Damaged(id)),
         };
         let session = replay(&events)?;
-        if session.state.is_final() {
+        if session.state.is_final() || session.closing.is_some() {
             let (from, to) = (session.state, State::WaitingUser);
             return Err(EngineError::Transition { from, to });
         }

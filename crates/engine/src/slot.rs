@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::definition::{Definition, FlowFuture};
 use crate::error::EngineError;
 use crate::execution::Execution;
-use crate::flow::{Flow, FlowError, Reason};
+use crate::flow::{Flow, FlowError, Reason, compensate};
 use crate::view::View;
 
 /// One session in memory.
@@ -127,6 +127,9 @@ impl Slot {
         let mut polls = 0;
         while polls < POLL_LIMIT {
             let is_live = !self.has_ended() && self.execution.divergence().is_none();
+            if is_live && self.execution.is_at_closing() {
+                self.begin_closing(&mut future);
+            }
             let Some(running) = future.as_mut().filter(|_| is_live) else { break };
             self.signal.woken.store(false, Ordering::Release);
             let mut context = Context::from_waker(&self.waker);
@@ -136,9 +139,11 @@ impl Slot {
             // A journal ends; a flow may wake itself for ever.
             polls += usize::from(!self.execution.take_replayed());
             match polled {
+                // The session ends, whatever else the flow did.
+                _ if self.execution.is_at_closing() => {}
                 Ok(Poll::Pending) if self.signal.woken.load(Ordering::Acquire) => {}
                 Ok(Poll::Pending) => {
-                    if !self.execution.check_waiting() {
+                    if !self.execution.check_waiting() && !self.begin_closing(&mut future) {
                         break;
                     }
                 }
@@ -152,8 +157,21 @@ impl Slot {
         }
     }
 
+    /// Replaces the flow by its compensations, if it can go no further than to where its session
+    /// begins to close. Returns whether it did.
+    fn begin_closing(&self, future: &mut Option<FlowFuture>) -> bool {
+        if future.is_none() {
+            return false;
+        }
+        let Some(compensations) = self.execution.begin_closing() else { return false };
+        drop_flow(future.take());
+        let flow = Flow::new(Arc::clone(&self.execution));
+        *future = Some(compensate(flow, compensations));
+        true
+    }
+
     fn conclude(&self, result: Result<Value, FlowError>) {
-        if !self.execution.may_end() {
+        if !self.execution.may_end() || self.execution.close() {
             return;
         }
         match result {

@@ -183,13 +183,41 @@ impl Engine {
         self.commit_as(slot, turn, false).await
     }
 
-    /// Makes the end of a session durable, even if another node works on it.
+    /// Makes durable that a session ends, even if another node works on it, and runs its
+    /// compensations.
     pub(crate) async fn commit_end(
         &self,
         slot: &Arc<Slot>,
         turn: &TurnGuard<'_>,
-    ) -> Result<bool, EngineError> {
-        self.commit_as(slot, turn, true).await
+    ) -> Result<(), EngineError> {
+        self.commit_end_as(slot, turn, true).await
+    }
+
+    /// Makes durable that a session ends, and runs its compensations.
+    pub(crate) async fn commit_end_as(
+        &self,
+        slot: &Arc<Slot>,
+        turn: &TurnGuard<'_>,
+        steal: bool,
+    ) -> Result<(), EngineError> {
+        if slot.has_ended() {
+            // Polling drops the flow, and with it a step in progress.
+            slot.poll();
+        }
+        slot.signal.fire();
+        self.commit_as(slot, turn, steal).await?;
+        if slot.has_ended() {
+            return Ok(());
+        }
+        let closed = match slot.prepare() {
+            Ok(_) => self.advance(slot, turn).await,
+            Err(error) => Err(error),
+        };
+        match closed {
+            // Code that fits runs its compensations.
+            Err(EngineError::UnknownFlow(_) | EngineError::Stuck(_)) => Ok(()),
+            closed => closed,
+        }
     }
 
     async fn commit_as(
@@ -253,7 +281,6 @@ impl Engine {
         let overdue = slot.execution.lock().session.overdue(self.now());
         let Some(limit) = overdue else { return Ok(()) };
         slot.execution.command(Command::End(Ending::Expired(limit)))?;
-        slot.poll();
         self.commit_end(slot, turn).await?;
         Err(EngineError::Expired(limit))
     }
@@ -261,8 +288,7 @@ impl Engine {
     /// Runs a flow whenever its step makes progress, until it waits for an answer or has ended. While
     /// the engine drains, until its steps in progress have ended.
     async fn drive_flow(self, slot: Arc<Slot>) {
-        let limit = slot.definition.as_ref().and_then(|definition| definition.operation());
-        let limit = limit.unwrap_or(self.inner.limits.operation);
+        let limit = slot.execution.operation_limit();
         let mut length = 0;
         let mut began = Instant::now();
         loop {
@@ -300,7 +326,7 @@ impl Engine {
             }
             // The timeout is per operation: each recorded event restarts it.
             let now = slot.execution.lock().session.length;
-            if now != length {
+            if now != length || slot.execution.is_closing() {
                 length = now;
                 began = Instant::now();
             }
@@ -351,6 +377,7 @@ impl Engine {
         if events.iter().any(opens) {
             notices.extend(asked(&state.session));
         }
+        // An end that has begun closes all questions.
         if events.iter().any(changes_queue) {
             notices.push(Notice::QueueChanged);
         }
@@ -379,5 +406,6 @@ fn changes_queue(event: &JournalEvent) -> bool {
             | JournalEvent::AnsweredAhead { .. }
             | JournalEvent::Rejected { question: Some(_), .. }
             | JournalEvent::Withdrawn { .. }
+            | JournalEvent::EndBegun { .. }
     )
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_flow_session::event::SessionEnded;
+use mcp_flow_session::event::{Ending, SessionEnded};
 use mcp_flow_session::prompt::{FlowProgress, Prompt};
 use mcp_flow_session::{Divergence, InvalidAnswer, Session, SessionId, State, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ pub struct View {
     pub inactivity: Option<u64>,
     /// Difference between its journal and its flow, if the session was set aside for it.
     pub stuck: Option<Box<Divergence>>,
+    /// Ending of the session, once it is decided: compensations run before it ends.
+    pub closing: Option<Box<Ending>>,
     pub(crate) asleep: bool,
 }
 
@@ -126,6 +128,7 @@ impl View {
             wakes: session.wakes(),
             inactivity: session.started.inactivity,
             stuck: session.stuck.clone().map(Box::new),
+            closing: session.closing.clone().map(Box::new),
             asleep: session.is_asleep(),
         }
     }

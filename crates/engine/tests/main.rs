@@ -5,6 +5,7 @@
 mod changes;
 mod client_held;
 mod cluster;
+mod compensation;
 mod histories;
 mod limits;
 mod orders;

@@ -265,6 +265,9 @@ fn metadata(session: &Session) -> Map<String, Value> {
     match &session.ended {
         Some(ended) => {
             put("endedAt", ended.at.as_millis().into());
+            if !ended.uncompensated.is_empty() {
+                put("uncompensated", json!(ended.uncompensated));
+            }
         }
         None => {
             if let Some(deadline) = session.deadline() {
@@ -276,6 +279,11 @@ fn metadata(session: &Session) -> Map<String, Value> {
             if let Some(stuck) = &session.stuck {
                 put("stuck", Value::Object(divergence(stuck)));
             }
+            if let Some(ending) = &session.closing {
+                let steps: Vec<_> = session.compensations.iter().map(|step| &step.key).collect();
+                put("ending", ending.state().name().into());
+                put("compensating", json!(steps));
+            }
         }
     }
     if !session.labels.is_empty() {
@@ -284,7 +292,7 @@ fn metadata(session: &Session) -> Map<String, Value> {
     if !session.started.context.is_empty() {
         put("context", Value::Object(session.started.context.clone()));
     }
-    match session.ending() {
+    match session.ending().or(session.closing.as_ref()) {
         Some(Ending::Cancelled { reason: Some(reason) }) => {
             put("reason", reason.as_str().into());
         }

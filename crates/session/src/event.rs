@@ -112,6 +112,9 @@ pub enum JournalEvent {
         /// Set if it has no side effects, so that the session can be rewound to before it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_lookup: bool,
+        /// Set if it has a compensation: the session does not end without success before that ran.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_compensable: bool,
         /// Time of the event.
         at: Timestamp,
     },
@@ -188,6 +191,13 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// The session will end like this, once its compensations have run.
+    EndBegun {
+        /// Ending of the session.
+        ending: Ending,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// The session has ended. This event is all that is retained of it (C-11).
     Ended(SessionEnded),
 }
@@ -215,6 +225,7 @@ impl JournalEvent {
             | Self::Labelled { at, .. }
             | Self::Rewound { at, .. }
             | Self::Imported { at }
+            | Self::EndBegun { at, .. }
             | Self::Unstuck { at } => *at,
         }
     }
@@ -223,6 +234,7 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
+            Self::EndBegun { .. } | Self::StepDone { is_compensable: true, .. } => 4,
             Self::StepFailed { .. }
             | Self::Stuck { .. }
             | Self::Unstuck { .. }
@@ -239,7 +251,7 @@ impl JournalEvent {
     }
 
     /// Newest format that this program reads.
-    pub const FORMAT: u8 = 3;
+    pub const FORMAT: u8 = 4;
 }
 
 /// Creation of a session.

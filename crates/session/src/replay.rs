@@ -86,8 +86,9 @@ impl Replay {
 
     /// Adds an event that has just happened. Only its answers are left to replay.
     pub fn record(&mut self, event: &JournalEvent) {
-        if let Some(delivery) = self.track(event).filter(Entry::is_delivery) {
-            self.push(delivery);
+        let is_left = |entry: &Entry| entry.is_delivery() || matches!(entry, Entry::Closing);
+        if let Some(entry) = self.track(event).filter(is_left) {
+            self.push(entry);
         }
         self.deliver();
         self.events += 1;
@@ -291,6 +292,29 @@ impl Replay {
         }
     }
 
+    /// Returns whether the session begins to close now: everything before that was replayed.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.next(), Some(Entry::Closing))
+    }
+
+    /// Returns whether the session begins to close, now or later.
+    pub fn has_closing(&self) -> bool {
+        self.entries.iter().any(|recorded| matches!(recorded.entry, Entry::Closing))
+    }
+
+    /// Begins to close the session if nothing comes before that but answers and timers, which the
+    /// flow has not taken. Returns whether it does.
+    pub fn close(&mut self) -> bool {
+        let deliveries = self.entries.iter().take_while(|recorded| recorded.entry.is_delivery());
+        let place = deliveries.count();
+        let closes =
+            matches!(self.entries.get(place), Some(Recorded { entry: Entry::Closing, .. }));
+        if closes {
+            (0..=place).for_each(|_| drop(self.remove(0)));
+        }
+        closes
+    }
+
     /// Returns whether everything recorded was replayed, apart from drawn values and data.
     pub fn is_over(&self) -> bool {
         self.entries.is_empty()
@@ -355,6 +379,7 @@ impl Replay {
             JournalEvent::TimerDropped { timer, .. } => {
                 Some(Entry::TimerDropped { number: *timer })
             }
+            JournalEvent::EndBegun { .. } => Some(Entry::Closing),
             JournalEvent::Started(_)
             | JournalEvent::Began { .. }
             | JournalEvent::Rejected { .. }

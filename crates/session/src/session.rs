@@ -1,6 +1,7 @@
 //! State of a session: the fold of its journal.
 
 mod apply;
+mod closing;
 mod decide;
 mod queue;
 mod rewind;
@@ -22,6 +23,7 @@ use crate::store::Summary;
 use crate::{InvalidAnswer, Timestamp};
 
 pub use apply::Damaged;
+pub use closing::{Compensation, compensation_key};
 pub use decide::{Answer, Bounds, Command, CommandError};
 pub use queue::{MAX_QUEUED, QueuedQuestion};
 pub use rewind::{RewindError, effective};
@@ -63,6 +65,10 @@ pub struct Session {
     /// Difference between the journal and the flow, if the session was set aside for it. It has no
     /// deadline then: it waits for code that fits, or to be cancelled.
     pub stuck: Option<Divergence>,
+    /// Ending of the session, once it is decided: compensations run before it ends.
+    pub closing: Option<Ending>,
+    /// Compensations that have yet to run, in the order of their steps.
+    pub compensations: Vec<Compensation>,
     /// Data gathered: answers by key, and entries set by the flow.
     pub data: Map<String, Value>,
     /// Labels set by the flow, by which the session can be found.
@@ -87,7 +93,7 @@ impl Session {
         if let Some(ended) = &self.ended {
             return Some(ended.until);
         }
-        if self.stuck.is_some() || self.is_asleep() {
+        if self.stuck.is_some() || self.closing.is_some() || self.is_asleep() {
             return None;
         }
         let ends = self.started.ends.map(|ends| ends.after(Duration::from_millis(self.slept)));

@@ -129,6 +129,7 @@ pub fn ended(owner: &str) -> JournalEvent {
         finished_early: false,
         last_activity: None,
         ending: Ending::Cancelled { reason: None },
+        uncompensated: Vec::new(),
         kept: serde_json::Map::new(),
         at: Timestamp::from_millis(3),
         until: Timestamp::from_millis(4),

@@ -176,6 +176,7 @@ fn describe(kind: &str, event: &Value, open: &str) -> (String, Value) {
             None => (format!("step {key}"), event["outcome"]["ok"].clone()),
         },
         "data_set" => (format!("set {key}"), event["value"].clone()),
+        "end_begun" => ("began to end".to_owned(), event["ending"].clone()),
         "ended" => ("ended".to_owned(), event["ending"].clone()),
         other => (other.replace('_', " "), Value::Null),
     }

@@ -384,11 +384,18 @@ fn state_text(state: &Value) -> String {
         let asleep = if state["currentPrompt"].is_null() { "Asleep until" } else { "Timer at" };
         lines.push(format!("  {asleep} {at}"));
     }
+    if let Some(ending) = metadata["ending"].as_str() {
+        let steps = metadata["compensating"].as_array().map_or(0, Vec::len);
+        lines.push(format!("  Ends as {}, steps to undo: {steps}", sanitize(ending)));
+    }
     if let Some(at) = time(&metadata["expiresAt"]) {
         lines.push(format!("  Expires at {at} unless answered"));
     }
     if let Some(at) = time(&metadata["endedAt"]) {
         lines.push(format!("  Ended at {at}: {}", sanitize(&end_reason(state))));
+    }
+    for step in metadata["uncompensated"].as_array().into_iter().flatten() {
+        lines.push(format!("  Not undone: {}", text(step)));
     }
     lines.join("\n")
 }

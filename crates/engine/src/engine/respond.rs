@@ -92,8 +92,7 @@ impl Engine {
                 rejected(slot, queued, violation)
             }
             AnswerOutcome::Ended => {
-                slot.poll();
-                self.commit(slot, turn).await?;
+                self.commit_end_as(slot, turn, false).await?;
                 AnswerReply::Ended(slot.view())
             }
         })
@@ -140,9 +139,6 @@ impl Engine {
             return Err(EngineError::NotEarly);
         }
         slot.execution.command(command)?;
-        // The session has ended: polling drops the flow, and with it a step in progress.
-        slot.poll();
-        slot.signal.fire();
         self.commit_end(slot, turn).await?;
         Ok(slot.view())
     }

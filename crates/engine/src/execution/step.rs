@@ -99,25 +99,33 @@ impl Execution {
         }
     }
 
-    /// Records the outcome of a step or a drawn value. Returns whether the session is still live.
-    pub(crate) fn record_step(&self, key: &str, number: Option<u32>, outcome: StepOutcome) -> bool {
-        self.record(key, number, outcome, false)
+    /// Records a drawn value.
+    pub(crate) fn record_drawn(&self, key: &str, outcome: StepOutcome) {
+        let (key, number) = (key.to_owned(), None);
+        let (is_lookup, is_compensable) = (false, false);
+        let _ = self.command(Command::Record { key, number, outcome, is_lookup, is_compensable });
     }
 
-    /// Records the outcome of a step without side effects, like [`record_step`](Self::record_step).
-    pub(crate) fn record_lookup(&self, key: &str, number: u32, outcome: StepOutcome) -> bool {
-        self.record(key, Some(number), outcome, true)
-    }
-
-    fn record(
+    /// Records the outcome of a step, and whether it has no side effects or a compensation. Returns
+    /// whether the flow goes on: if not, the session is too large.
+    pub(crate) fn record_step(
         &self,
         key: &str,
-        number: Option<u32>,
+        number: u32,
         outcome: StepOutcome,
         is_lookup: bool,
+        is_compensable: bool,
     ) -> bool {
-        let _ = self.command(Command::Record { key: key.to_owned(), number, outcome, is_lookup });
-        self.lock().session.ended.is_none()
+        let (key, number) = (key.to_owned(), Some(number));
+        let is_compensable = is_compensable && matches!(outcome, StepOutcome::Ok(_));
+        let _ = self.command(Command::Record { key, number, outcome, is_lookup, is_compensable });
+        let (now, bounds) = (self.clock.now(), &self.limits.bounds);
+        let mut state = self.lock();
+        // One that can be compensated was recorded in any case.
+        if is_compensable && let Some(end) = state.session.overflow(0, now, bounds) {
+            state.push(end);
+        }
+        state.session.ended.is_none() && !state.replay.has_closing()
     }
 
     /// Records a failed attempt at a step.

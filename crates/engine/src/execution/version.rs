@@ -37,7 +37,7 @@ impl Execution {
         }
         drop(state);
         if is_new {
-            self.record_step(&key(change), None, StepOutcome::Ok(version.into()));
+            self.record_drawn(&key(change), StepOutcome::Ok(version.into()));
         }
         Some(version)
     }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::compensation::{StepCompensation, Undo};
 use super::{Flow, FlowError, FlowResult, FlowTimeout, Retry};
 use crate::execution::Execution;
 use crate::trace;
@@ -40,7 +41,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub struct FlowStep<'a, T, W> {
     flow: &'a Flow,
     key: String,
-    settings: Settings,
+    pub(super) settings: Settings,
     work: Option<W>,
     /// Known when the step is made, so that a future of this type has no bounds: the compiler could
     /// not prove them for closures that borrow, in flows that are sent between threads.
@@ -53,11 +54,12 @@ type Running<'a, T> = Pin<Box<dyn Future<Output = FlowResult<T>> + Send + 'a>>;
 type Start<'a, T, W> = fn(&'a Flow, String, Settings, W) -> Running<'a, T>;
 
 #[derive(Default)]
-struct Settings {
+pub(super) struct Settings {
     /// Set if the work has no effects, so that it need not wait for the journal.
-    is_lookup: bool,
-    timeout: Option<Duration>,
-    retry: Option<Retry>,
+    pub(super) is_lookup: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: Option<Retry>,
+    pub(super) compensation: Option<Undo>,
 }
 
 impl<'a, T, W> FlowStep<'a, T, W> {
@@ -73,6 +75,22 @@ impl<'a, T, W> FlowStep<'a, T, W> {
     pub(super) fn lookup(mut self) -> Self {
         self.settings.is_lookup = true;
         self
+    }
+
+    /// Makes this a step whose work may run several times.
+    pub(super) fn repeated<V>(
+        self,
+        retry: Retry,
+        repeat: impl FnOnce(W) -> Option<V>,
+    ) -> FlowStep<'a, T, V>
+    where
+        V: StepWork + 'a,
+        T: DeserializeOwned + 'a,
+    {
+        let Self { flow, key, settings, work, .. } = self;
+        let settings = Settings { retry: Some(retry), ..settings };
+        let work = work.and_then(repeat);
+        FlowStep { flow, key, settings, work, start: start::<T, V>, running: None }
     }
 
     /// Limits the duration of each attempt. One that takes longer is interrupted and has failed; it
@@ -93,10 +111,7 @@ impl<'a, T: DeserializeOwned + 'a, F> FlowStep<'a, T, Once<F>> {
         F: FnMut() -> R + Send + 'a,
         R: Future<Output = Result<T, E>> + Send,
     {
-        let Self { flow, key, settings, work, .. } = self;
-        let settings = Settings { retry: Some(retry), ..settings };
-        let work = work.and_then(|Once(work)| work).map(Repeated);
-        FlowStep { flow, key, settings, work, start: start::<T, Repeated<F>>, running: None }
+        self.repeated(retry, |Once(work)| work.map(Repeated))
     }
 }
 
@@ -110,10 +125,7 @@ impl<'a, T: DeserializeOwned + 'a, F> FlowStep<'a, T, OnceWithKey<F>> {
         F: FnMut(String) -> R + Send + 'a,
         R: Future<Output = Result<T, E>> + Send,
     {
-        let Self { flow, key, settings, work, .. } = self;
-        let settings = Settings { retry: Some(retry), ..settings };
-        let work = work.and_then(|OnceWithKey(work)| work).map(RepeatedWithKey);
-        FlowStep { flow, key, settings, work, start: start::<T, RepeatedWithKey<F>>, running: None }
+        self.repeated(retry, |OnceWithKey(work)| work.map(RepeatedWithKey))
     }
 }
 
@@ -194,7 +206,7 @@ pub(super) trait StepWork: Send {
 }
 
 /// Encoded result of an attempt, or its error.
-type Attempted = Result<serde_json::Result<Value>, BoxError>;
+pub(super) type Attempted = Result<serde_json::Result<Value>, BoxError>;
 
 /// Work that runs once, of [`Flow::step`].
 #[derive(Debug)]
@@ -299,11 +311,21 @@ async fn run<T: DeserializeOwned>(
     flow: &Flow,
     key: String,
     settings: Settings,
+    work: impl StepWork,
+) -> FlowResult<T> {
+    run_keyed(flow, flow.key(&key)?, settings, work).await
+}
+
+/// Runs a step by its full key.
+pub(super) async fn run_keyed<T: DeserializeOwned>(
+    flow: &Flow,
+    key: String,
+    settings: Settings,
     mut work: impl StepWork,
 ) -> FlowResult<T> {
     let execution = &*flow.execution;
-    let step = PlacedStep::new(execution, flow.key(&key)?);
-    let mut failures = 0;
+    let step = PlacedStep::new(execution, key);
+    let (mut failures, mut is_live) = (0, true);
     let outcome = loop {
         match step.turn().await {
             Some(StepRecord::Done(outcome)) => break outcome,
@@ -335,16 +357,21 @@ async fn run<T: DeserializeOwned>(
             }
         };
         step.turn_of_outcome().await;
-        let is_live = match settings.is_lookup {
-            true => execution.record_lookup(&step.key, step.number, outcome.clone()),
-            false => execution.record_step(&step.key, Some(step.number), outcome.clone()),
-        };
-        if !is_live {
-            // The session has ended because it is too large; this future is about to be dropped.
-            pending::<()>().await;
-        }
+        let (is_lookup, is_compensable) = (settings.is_lookup, settings.compensation.is_some());
+        let recorded = outcome.clone();
+        is_live =
+            execution.record_step(&step.key, step.number, recorded, is_lookup, is_compensable);
         break outcome;
     };
+    if let (StepOutcome::Ok(_), Some(undo)) = (&outcome, settings.compensation) {
+        let (key, number) = (step.key.clone(), step.number);
+        let Settings { retry, timeout, .. } = settings;
+        execution.add_compensation(StepCompensation { key, number, undo, retry, timeout });
+    }
+    if !is_live {
+        // The session ends because it is too large; this future is about to be dropped.
+        pending::<()>().await;
+    }
     // Read back, so that the first run returns exactly what a replay returns.
     read(&step.key, outcome)
 }

@@ -17,6 +17,7 @@ impl Interaction {
     pub(crate) fn task(&self, context: &Context, view: &View) -> Result<DetailedTask, RpcError> {
         let task = self.task_without_payload(view);
         let state = match &view.status {
+            SessionStatus::Working(_) if is_being_cancelled(view) => TaskState::Cancelled,
             SessionStatus::Working(_) => TaskState::Working,
             SessionStatus::Waiting(_) => {
                 let requests = view
@@ -33,7 +34,7 @@ impl Interaction {
     /// connection's encoding is not JSON.
     pub(super) fn completed_task(&self, context: &Context, view: &View) -> Option<Outcome> {
         let SessionStatus::Ended(ended) = &view.status else { return None };
-        if !matches!(status_of(ended), TaskState::Completed { .. }) {
+        if !matches!(status_of(&ended.ending), TaskState::Completed { .. }) {
             return None;
         }
         let payload = match context.reply_output(&self.output_of(ended)) {
@@ -58,6 +59,9 @@ impl Interaction {
             u64::try_from(time.since(view.created).as_millis()).unwrap_or(u64::MAX)
         };
         let (state, status_message) = match &view.status {
+            SessionStatus::Working(_) if is_being_cancelled(view) => {
+                (TaskState::Cancelled, view.closing.as_deref().and_then(describe_ending))
+            }
             SessionStatus::Working(progress) => {
                 let wakes = view.wakes.filter(|_| view.is_asleep());
                 let asleep = wakes.map(|wakes| format!("asleep until {}", wakes.to_iso8601()));
@@ -67,7 +71,9 @@ impl Interaction {
                 TaskState::InputRequired { input_requests: Map::new() },
                 Some(open.prompt.message.clone()),
             ),
-            SessionStatus::Ended(ended) => (status_of(ended), ending_message(ended)),
+            SessionStatus::Ended(ended) => {
+                (status_of(&ended.ending), describe_ending(&ended.ending))
+            }
         };
         DetailedTask {
             task_id: view.id.to_string(),
@@ -90,7 +96,7 @@ impl Interaction {
     }
 
     fn final_state(&self, context: &Context, ended: &SessionEnded) -> Result<TaskState, RpcError> {
-        Ok(match status_of(ended) {
+        Ok(match status_of(&ended.ending) {
             TaskState::Completed { .. } => {
                 let payload = context.reply_output(&self.output_of(ended))?;
                 match payload.to_value() {
@@ -123,8 +129,8 @@ fn request(context: &Context, question: &OpenQuestion) -> Result<Value, RpcError
 ///
 /// A flow that fails or expires has a result, like any tool that fails. Only bugs of the server are
 /// protocol errors, as a panic of a handler is.
-fn status_of(ended: &SessionEnded) -> TaskState {
-    match &ended.ending {
+fn status_of(ending: &Ending) -> TaskState {
+    match ending {
         Ending::Cancelled { reason } if !reason.as_deref().is_some_and(output::is_declined) => {
             TaskState::Cancelled
         }
@@ -137,8 +143,15 @@ fn status_of(ended: &SessionEnded) -> TaskState {
     }
 }
 
-fn ending_message(ended: &SessionEnded) -> Option<String> {
-    match &ended.ending {
+/// Returns whether a session was cancelled and only its compensations run: a task that is cancelled
+/// says so at once.
+fn is_being_cancelled(view: &View) -> bool {
+    let ending = view.closing.as_deref();
+    ending.is_some_and(|ending| matches!(status_of(ending), TaskState::Cancelled))
+}
+
+fn describe_ending(ending: &Ending) -> Option<String> {
+    match ending {
         Ending::Completed { summary, .. } => summary.clone(),
         Ending::Cancelled { reason } => reason.clone(),
         Ending::Failed(fault) => Some(fault.message.clone()),

@@ -31,6 +31,9 @@ pub struct SessionEnded {
     /// Last activity before it expired; otherwise its end is the last activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Timestamp>,
+    /// Steps whose compensations did not succeed, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncompensated: Vec<String>,
     /// Data gathered, if the flow retains it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub kept: Map<String, Value>,

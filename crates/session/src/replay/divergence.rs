@@ -31,17 +31,18 @@ impl Replay {
     /// Describes how the next record differs from what the flow asks for, or from its end.
     pub fn divergence(&self, now: Option<&(String, String)>) -> Divergence {
         let mut next = self.entries.iter().filter_map(|Recorded { index, entry }| match entry {
-            Entry::Asked { key, prompt, .. } => Some((*index, key, describe(prompt))),
-            Entry::Given { key, .. } => Some((*index, key, "a given answer".to_owned())),
-            Entry::TimerSet { key, .. } => Some((*index, key, TIMER.to_owned())),
-            Entry::StepDone { key, .. } => Some((*index, key, STEP.to_owned())),
+            Entry::Asked { key, prompt, .. } => Some((*index, key.as_str(), describe(prompt))),
+            Entry::Given { key, .. } => Some((*index, key.as_str(), "a given answer".to_owned())),
+            Entry::TimerSet { key, .. } => Some((*index, key.as_str(), TIMER.to_owned())),
+            Entry::StepDone { key, .. } => Some((*index, key.as_str(), STEP.to_owned())),
+            Entry::Closing => Some((*index, "", CLOSING.to_owned())),
             Entry::Answered { .. }
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
             | Entry::TimerDropped { .. } => None,
         });
         let (index, recorded_key, recorded) = match next.next() {
-            Some((index, key, described)) => (index, key.clone(), described),
+            Some((index, key, described)) => (index, key.to_owned(), described),
             None => (self.events, String::new(), END.to_owned()),
         };
         let asked = self.entries.iter().find_map(|recorded| match &recorded.entry {
@@ -77,4 +78,5 @@ fn describe(prompt: &Prompt) -> String {
 const MESSAGE_LIMIT: usize = 80;
 const TIMER: &str = "a timer";
 const STEP: &str = "a step";
+const CLOSING: &str = "the end, and compensations";
 const END: &str = "the end";

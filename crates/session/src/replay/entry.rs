@@ -43,6 +43,8 @@ pub(super) enum Entry {
     TimerDropped {
         number: u32,
     },
+    /// The session begins to close: its compensations follow.
+    Closing,
     /// Journals of older programs have no numbers of steps.
     StepDone {
         key: String,

@@ -60,6 +60,8 @@ impl Session {
             timers_set: 0,
             slept: 0,
             stuck: None,
+            closing: None,
+            compensations: Vec::new(),
             data: Map::new(),
             given: Vec::new(),
             prompts: 0,
@@ -146,9 +148,11 @@ impl Session {
             JournalEvent::Withdrawn { question, .. } => {
                 self.queued.retain(|queued| queued.number != question);
             }
-            JournalEvent::StepBegun { .. }
-            | JournalEvent::StepFailed { .. }
-            | JournalEvent::StepDone { .. } => {}
+            JournalEvent::StepBegun { .. } | JournalEvent::StepFailed { .. } => {}
+            JournalEvent::StepDone { key, number, outcome, is_compensable, .. } => {
+                self.note_step(&key, number, &outcome, is_compensable);
+            }
+            JournalEvent::EndBegun { ending, .. } => self.begin_end(ending),
             JournalEvent::DataSet { key, value, .. } => {
                 self.data.insert(key, value);
             }
@@ -191,6 +195,7 @@ impl Session {
             return false;
         }
         match event {
+            _ if self.closing.is_some() => self.permits_closing(event),
             JournalEvent::Started(_) => false,
             JournalEvent::Began { .. } => self.state == State::Idle,
             JournalEvent::Asked(_) => running,
@@ -219,6 +224,9 @@ impl Session {
             JournalEvent::Unstuck { .. } => self.stuck.is_some(),
             JournalEvent::Imported { .. } => !self.state.is_final(),
             JournalEvent::Rewound { .. } => running || waiting,
+            JournalEvent::EndBegun { ending, .. } => {
+                (running || waiting) && !matches!(ending, Ending::Completed { .. })
+            }
             JournalEvent::Ended(SessionEnded { ending: Ending::Completed { .. }, .. }) => {
                 running || waiting
             }
@@ -241,6 +249,8 @@ impl Session {
         self.queued.clear();
         self.timers.clear();
         self.stuck = None;
+        self.closing = None;
+        self.compensations.clear();
         self.ended = Some(ended);
     }
 }

@@ -101,6 +101,8 @@ pub enum Command {
         outcome: StepOutcome,
         /// Set if it has no side effects.
         is_lookup: bool,
+        /// Set if it has a compensation.
+        is_compensable: bool,
     },
     /// Set an entry of the session's data.
     Set {
@@ -113,8 +115,10 @@ pub enum Command {
     SetAside(Divergence),
     /// Go on with a session that was set aside.
     Unstick,
-    /// End the session.
+    /// End the session, after its compensations if it ends without success.
     End(Ending),
+    /// End a session whose compensations have run.
+    Close,
     /// Complete the session with the data gathered so far (C-08).
     Finish,
 }
@@ -215,14 +219,18 @@ impl Session {
             Command::RecordFailure { key, number, attempt, failure } => {
                 JournalEvent::StepFailed { key, number, attempt, failure, at }
             }
-            Command::Record { key, number, outcome, is_lookup } => {
-                JournalEvent::StepDone { key, number, outcome, is_lookup, at }
+            Command::Record { key, number, outcome, is_lookup, is_compensable } => {
+                JournalEvent::StepDone { key, number, outcome, is_lookup, is_compensable, at }
             }
             Command::Set { key, value } => JournalEvent::DataSet { key, value, at },
             Command::Label { key, value } => JournalEvent::Labelled { key, value, at },
             Command::SetAside(divergence) => return Ok(JournalEvent::Stuck { divergence, at }),
             Command::Unstick => return Ok(JournalEvent::Unstuck { at }),
             Command::End(ending) => self.end(ending, at, bounds),
+            Command::Close => {
+                let ending = self.closing.clone().unwrap_or(Ending::Cancelled { reason: None });
+                JournalEvent::Ended(self.ended_by(ending, at, bounds))
+            }
             Command::Finish => {
                 let data = Value::Object(self.data.clone());
                 let ending = Ending::Completed { success: true, data, summary: None };
@@ -232,7 +240,9 @@ impl Session {
         };
         // Questions and answers have their own bounds; steps and data are bounded here.
         let added = match &event {
-            JournalEvent::Ended(_) => return Ok(event),
+            JournalEvent::Ended(_) | JournalEvent::EndBegun { .. } => return Ok(event),
+            // Recorded in any case, so that it is compensated.
+            JournalEvent::StepDone { is_compensable: true, .. } => return Ok(event),
             JournalEvent::StepFailed { .. }
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
@@ -240,35 +250,7 @@ impl Session {
             | JournalEvent::TimerSet { .. } => size::of(&event),
             _ => 0,
         };
-        if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
-            let fault = FlowFault::new(FaultName::TooMuchData, "the session holds too much");
-            return Ok(self.end(Ending::Failed(fault), at, bounds));
-        }
-        Ok(event)
-    }
-
-    /// Returns the event that ends this session, with its tombstone.
-    pub fn end(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> JournalEvent {
-        JournalEvent::Ended(self.ended_by(ending, at, bounds))
-    }
-
-    fn ended_by(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> SessionEnded {
-        let at = not_before(at, self);
-        SessionEnded {
-            flow: self.started.flow.clone(),
-            owner: self.started.owner.clone(),
-            created: self.started.at,
-            turns: self.turn(),
-            last_answer: None,
-            last_by_default: false,
-            finished_early: false,
-            // Expiry is no activity.
-            last_activity: matches!(ending, Ending::Expired(_)).then_some(self.touched),
-            ending,
-            kept: Map::new(),
-            at,
-            until: at.after(bounds.retention),
-        }
+        Ok(self.overflow(added, at, bounds).unwrap_or(event))
     }
 
     fn ask(
@@ -355,6 +337,7 @@ impl Session {
         let from = self.state;
         let running = matches!(from, State::Active | State::Processing);
         let (permitted, to) = match command {
+            _ if self.closing.is_some() => (self.permits_closing_command(command), from),
             Command::Begin => (from == State::Idle, State::Active),
             Command::Ask { .. } => {
                 let queues = from == State::WaitingUser && self.can_ask();
@@ -379,13 +362,14 @@ impl Session {
                 (!from.is_final() && self.stuck.as_ref() != Some(divergence), from)
             }
             Command::Unstick => (self.stuck.is_some(), from),
+            Command::Close => (false, from),
             Command::Finish => (running || from == State::WaitingUser, State::Completed),
             Command::End(ending) => {
                 let completes = matches!(ending, Ending::Completed { .. });
                 (if completes { running } else { !from.is_final() }, ending.state())
             }
         };
-        match (permitted, self.ending()) {
+        match (permitted, self.ending().or(self.closing.as_ref())) {
             (true, _) => Ok(()),
             (false, Some(Ending::Cancelled { .. })) => Err(CommandError::AlreadyCancelled),
             (false, Some(Ending::Expired(limit))) => Err(CommandError::Expired(*limit)),

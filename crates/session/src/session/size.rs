@@ -22,6 +22,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             | JournalEvent::TimerDropped { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Imported { .. }
+            | JournalEvent::EndBegun { .. }
             | JournalEvent::Ended(_) => 0,
             JournalEvent::Stuck { divergence, .. } => {
                 let Divergence { recorded_key, recorded, asked_key, asked, .. } = divergence;

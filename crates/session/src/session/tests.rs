@@ -372,6 +372,7 @@ fn command(step: &Move) -> Command {
             number: Some(1),
             outcome: StepOutcome::Ok(json!([1, 2])),
             is_lookup: false,
+            is_compensable: false,
         },
         Move::SetTimer => {
             Command::SetTimer { key: "t".into(), until: Timestamp::from_millis(3_000) }
