@@ -45,7 +45,7 @@ impl Arguments {
         let environment = Environment::describe()?;
         let folder = target.scratch()?;
         let bench = Bench { mcp_flow: &mcp_flow, folder: &folder, free: Cores::Free.place()? };
-        let server = PostgresServer::start();
+        let server = PostgresServer::start_durable();
         let mut rounds = Vec::new();
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}: PostgreSQL, SQLite, redb", self.rounds);

@@ -266,14 +266,19 @@ impl Engine {
                     if let Some(clock) = beat.clock {
                         membership.compare_clocks(clock, self.inner.clock.now());
                     }
-                    *membership.nodes.lock() = beat.nodes;
-                    membership.receivers.heard();
-                    let is_maintained = self.inner.is_maintained.load(Ordering::Acquire)
-                        && !self.inner.draining.is_cancelled();
-                    if is_maintained && (beat.has_orphans || beats.is_multiple_of(RECHECK)) {
-                        self.start_claiming(membership, epoch);
+                    if sent.elapsed() > TRUSTED {
+                        tracing::warn!(
+                            milliseconds = sent.elapsed().as_millis(),
+                            "the store took too long for a heartbeat; this node does nothing meanwhile"
+                        );
                     }
-                    beats = beats.wrapping_add(1);
+                    // The next heartbeat does not wait for this.
+                    let surveyed = self.survey(shared, membership, epoch, beats);
+                    match timeout_at(next.max(Instant::now()) + BEAT, surveyed).await {
+                        Ok(Ok(())) => beats = beats.wrapping_add(1),
+                        Ok(Err(error)) => tracing::warn!(%error, "cannot list the nodes; retrying"),
+                        Err(_) => tracing::debug!("the store is slow to list the nodes; retrying"),
+                    }
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "a heartbeat failed; retrying"),
                 Err(_) => tracing::warn!("the store did not respond to a heartbeat; retrying"),
@@ -281,6 +286,25 @@ impl Engine {
             next = (next + BEAT).max(sent);
             tokio::time::sleep_until(next).await;
         }
+    }
+
+    /// Looks for nodes that came or went, and for sessions to take over.
+    async fn survey(
+        &self,
+        shared: &dyn SharedStore,
+        membership: &Arc<Membership>,
+        epoch: Epoch,
+        beats: u32,
+    ) -> Result<(), StoreError> {
+        let (nodes, has_orphans) = tokio::try_join!(shared.nodes(), shared.has_orphans())?;
+        *membership.nodes.lock() = nodes;
+        membership.receivers.heard();
+        let is_maintained =
+            self.inner.is_maintained.load(Ordering::Acquire) && !self.inner.draining.is_cancelled();
+        if is_maintained && (has_orphans || beats.is_multiple_of(RECHECK)) {
+            self.start_claiming(membership, epoch);
+        }
+        Ok(())
     }
 
     fn start_claiming(&self, membership: &Arc<Membership>, epoch: Epoch) {

@@ -89,7 +89,8 @@ async fn write(core: &Arc<Core>, link: &Link, mut batch: Vec<AppendJob>) {
         tokio::time::sleep(LOCKED_PAUSE).await;
     }
     for job in batch {
-        let _ = job.done.send(Err(StoreError::Conflict(job.row.id)));
+        let reason = "another transaction has locked the session".to_owned();
+        let _ = job.done.send(Err(StoreError::Unavailable(reason)));
     }
 }
 
@@ -221,14 +222,14 @@ async fn append(link: &Link, jobs: &[AppendJob]) -> Result<HashSet<SessionId>, S
 pub(crate) async fn erase(core: &Core, id: SessionId) -> Result<(), StoreError> {
     let erase = "WITH head AS (DELETE FROM mcp_flow_session WHERE id = $1) \
                  DELETE FROM mcp_flow_journal WHERE session = $1";
-    core.control.query(STATEMENT_TIMEOUT, erase, &[(&key(id), Type::BYTEA)]).await.map(drop)
+    core.durable.query(STATEMENT_TIMEOUT, erase, &[(&key(id), Type::BYTEA)]).await.map(drop)
 }
 
 /// Checks that the store is writable.
 pub(crate) async fn probe(core: &Core) -> Result<(), StoreError> {
     let write = "INSERT INTO mcp_flow_meta (name, value) VALUES ('probe', '') \
                  ON CONFLICT (name) DO UPDATE SET value = ''";
-    core.control.query(STATEMENT_TIMEOUT, write, &[]).await.map(drop)
+    core.durable.query(STATEMENT_TIMEOUT, write, &[]).await.map(drop)
 }
 
 /// Locks the heads that are as expected, updates or creates them, and inserts the rows. A head that

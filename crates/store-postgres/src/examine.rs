@@ -8,7 +8,7 @@ use crate::link::STATEMENT_TIMEOUT;
 
 /// Examines the server and the privileges of the role.
 pub(crate) async fn examine(core: &Core) -> Result<StoreExamination, StoreError> {
-    let rows = core.control.query(STATEMENT_TIMEOUT, EXAMINE, &[]).await?;
+    let rows = core.durable.query(STATEMENT_TIMEOUT, EXAMINE, &[]).await?;
     let Some(row) = rows.first() else { return Ok(StoreExamination::default()) };
     let mut problems = Vec::new();
     for (column, setting, good, loss) in [

@@ -75,8 +75,12 @@ pub(crate) struct Core {
     url: PostgresUrl,
     /// Reads.
     reader: Link,
-    /// Leases, claims and messages.
+    /// Heartbeats, which wait for nothing else.
+    lease: Link,
+    /// Claims and messages, which need not be durable: see [`NOT_DURABLE`].
     control: Link,
+    /// Whatever else is durable.
+    durable: Link,
     clock: ServerClock,
     appends: mpsc::Sender<AppendJob>,
     /// Sessions that this node has changed, with its epoch, to be announced.
@@ -133,13 +137,17 @@ impl Core {
         (Self, mpsc::Receiver<AppendJob>, mpsc::UnboundedReceiver<(u64, SessionId)>),
         StoreOpenError,
     > {
-        let control = Link::new(&url)?;
-        schema::prepare(&control, &keys).await?;
-        let reader = Link::new(&url)?;
+        let durable = Link::new(&url)?;
+        schema::prepare(&durable, &keys).await?;
+        let (reader, lease, control) = (Link::new(&url)?, Link::new(&url)?, Link::new(&url)?);
         let (appends, waiting) = mpsc::channel(WRITE_QUEUE);
         let (changed, announced) = mpsc::unbounded_channel();
         let clock = ServerClock::default();
-        Ok((Self { keys, url, reader, control, clock, appends, changed }, waiting, announced))
+        Ok((
+            Self { keys, url, reader, lease, control, durable, clock, appends, changed },
+            waiting,
+            announced,
+        ))
     }
 }
 
@@ -225,6 +233,15 @@ impl fmt::Debug for PostgresStore {
 /// A parameter of a statement with its type. Statements are not prepared by name, so that they work
 /// behind a connection pooler.
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// SQL condition, always true, of statements that are committed without waiting for the disk: what a
+/// crash of the server loses of them does no harm. A slow disk would delay heartbeats, so that all
+/// nodes lose their leases.
+///
+/// What a node did before is durable together with its next append. So a claim that was lost has
+/// caused nothing, and the fence refuses its node. Renewals of leases that were lost are sent again
+/// before anybody expires: see `EXPIRE`. Messages may be lost anyway.
+const NOT_DURABLE: &str = "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'";
 
 /// SQL condition for the states of a phase. Partial indexes have the same text.
 const fn condition(phase: Phase) -> &'static str {

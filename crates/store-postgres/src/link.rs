@@ -145,8 +145,8 @@ impl Link {
 /// Longest time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest time to open the store.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time to connect, and then to prepare the tables, when the store is opened.
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time for a statement that reads or writes journals.
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);

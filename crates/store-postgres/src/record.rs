@@ -5,13 +5,14 @@ use mcp_flow_session::{Epoch, StoreError};
 use mcp_flow_store_rows::{open_record, seal_record};
 use tokio_postgres::types::Type;
 
+use crate::link::STATEMENT_TIMEOUT;
 use crate::{Core, Param, millis};
 
 /// Reads a record.
 pub(crate) async fn read(core: &Core, key: &str) -> Result<Option<Record>, StoreError> {
     let read = "SELECT holder, value FROM mcp_flow_record \
                 WHERE key = $1 AND until > clock_timestamp()";
-    let rows = core.control(read, &[(&key, Type::TEXT)]).await?;
+    let rows = core.durable.query(STATEMENT_TIMEOUT, read, &[(&key, Type::TEXT)]).await?;
     Ok(rows.first().and_then(|row| {
         let holder = Epoch::new(row.get::<_, i64>(0).unsigned_abs());
         Some(Record { holder, value: open_record(&core.keys, key, row.get(1))? })
@@ -26,7 +27,7 @@ pub(crate) async fn change(core: &Core, change: RecordChange) -> Result<bool, St
         let remove = "DELETE FROM mcp_flow_record WHERE key = $1 AND holder = $2 \
                       AND until > clock_timestamp() RETURNING 1";
         let params: [Param<'_>; 2] = [(&key, Type::TEXT), (&from, Type::INT8)];
-        return Ok(!core.control(remove, &params).await?.is_empty());
+        return Ok(!core.durable.query(STATEMENT_TIMEOUT, remove, &params).await?.is_empty());
     };
     let value = seal_record(&core.keys, &key, &value)?;
     let (holder, lifetime) = (millis(holder.number()), lifetime.as_secs_f64());
@@ -41,7 +42,7 @@ pub(crate) async fn change(core: &Core, change: RecordChange) -> Result<bool, St
         (&value, Type::BYTEA),
         (&from, Type::INT8),
     ];
-    Ok(!core.control(write, &params).await?.is_empty())
+    Ok(!core.durable.query(STATEMENT_TIMEOUT, write, &params).await?.is_empty())
 }
 
 /// Creates a record where there is none, or none that lasts, and removes some that are over.

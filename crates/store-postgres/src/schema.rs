@@ -2,15 +2,23 @@
 
 use mcp_flow_seal::KeyRing;
 use mcp_flow_store_rows::{StoreOpenError, check_keys, seal_check};
+use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::error::open_error;
-use crate::link::Link;
+use crate::link::{Link, OPEN_TIMEOUT};
 
 /// Creates the tables unless they exist, and checks their format and keys.
 pub(crate) async fn prepare(link: &Link, keys: &KeyRing) -> Result<(), StoreOpenError> {
     let client = link.open().await?;
+    match timeout(OPEN_TIMEOUT, prepare_tables(&client, keys)).await {
+        Ok(prepared) => prepared,
+        Err(_) => Err(StoreOpenError::Unreachable("the server does not respond".to_owned())),
+    }
+}
+
+async fn prepare_tables(client: &Client, keys: &KeyRing) -> Result<(), StoreOpenError> {
     let failed = |error: tokio_postgres::Error| open_error(&error);
     // The table that was added last.
     let exists = "SELECT to_regclass('mcp_flow_record') IS NOT NULL";
@@ -19,7 +27,7 @@ pub(crate) async fn prepare(link: &Link, keys: &KeyRing) -> Result<(), StoreOpen
         // A newer version may have tables of other names.
         let described = "SELECT to_regclass('mcp_flow_meta') IS NOT NULL";
         if client.query_typed(described, &[]).await.map_err(failed)?[0].get(0) {
-            check_format(&client).await?;
+            check_format(client).await?;
         }
         let create = format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK}); {TABLES} COMMIT;");
         if let Err(error) = client.batch_execute(&create).await {
@@ -27,7 +35,7 @@ pub(crate) async fn prepare(link: &Link, keys: &KeyRing) -> Result<(), StoreOpen
             return Err(open_error(&error));
         }
     }
-    check_format(&client).await?;
+    check_format(client).await?;
     let sealed = seal_check(keys)?;
     let keep = "INSERT INTO mcp_flow_meta (name, value) VALUES ('seal', $1) \
                 ON CONFLICT (name) DO NOTHING";

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_seal::{Key, KeyRing};
-use mcp_flow_session::store::NodeInfo;
-use mcp_flow_session::{Store, StoreError};
+use mcp_flow_session::store::{Append, Fence, NodeInfo, Record, RecordChange};
+use mcp_flow_session::{Epoch, SessionId, Store, StoreError};
 use mcp_flow_store_postgres::{PostgresStore, StoreOpenError};
 use mcp_flow_testkit::postgres::PostgresServer;
 use mcp_flow_testkit::tcp_relay::TcpRelay;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_store::{append, id, noted, started};
+use tokio_postgres::NoTls;
 
 /// A database that is missing, of other keys or of a newer version, a role without rights and a
 /// server that is not there are refused with the reason.
@@ -111,6 +113,124 @@ async fn a_failed_announcement_affects_nothing_else() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(shared.beat(epoch).await.unwrap().is_member);
     }
+}
+
+/// While commits take longer than a lease, nodes still join, renew their leases, claim sessions and
+/// send messages, and durable writes succeed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_commits_delay_no_heartbeat() {
+    let url = PostgresServer::shared().create_database();
+    let store = open_async(&url).await;
+    // Runs at the commit of each durable transaction, while it has its locks.
+    let mut slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                    IF current_setting('synchronous_commit') <> 'off' THEN PERFORM pg_sleep(2); \
+                    END IF; RETURN NULL; END $$;"
+        .to_owned();
+    for table in ["session", "node", "message", "record"] {
+        slow += &format!(
+            "CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE OR DELETE ON mcp_flow_{table} \
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();"
+        );
+    }
+    PostgresServer::shared().execute(&url, &slow);
+    let shared = store.shared().unwrap();
+    let epoch = shared.join(NodeInfo::default()).await.unwrap();
+    let record = Record { holder: epoch, value: b"value".to_vec() };
+    let (key, lifetime) = ("key".to_owned(), Duration::from_secs(60));
+    let change = RecordChange { key, from: None, record: Some(record), lifetime };
+    let write = async {
+        store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+        assert!(shared.change_record(change).await.unwrap());
+        store.erase(id(1)).await.unwrap();
+    };
+    let meanwhile = async {
+        loop {
+            assert!(shared.beat(epoch).await.unwrap().is_member);
+            assert_eq!(shared.nodes().await.unwrap().len(), 1);
+            assert_eq!(shared.claim(epoch, 10, Vec::new()).await.unwrap(), []);
+            shared.post(Some(epoch), b"hello".to_vec()).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = write => {}
+        never = meanwhile => never,
+    }
+    shared.leave(epoch).await.unwrap();
+}
+
+/// A transaction that locks one node's row does not keep others from taking over sessions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_node_stops_no_other() {
+    let url = PostgresServer::shared().create_database();
+    let store = open_async(&url).await;
+    let shared = store.shared().unwrap();
+    let mut epochs = Vec::new();
+    for number in 1..=3 {
+        let epoch = shared.join(NodeInfo::default()).await.unwrap();
+        let fence = Fence { by: epoch, holder: Some(epoch), steal: false };
+        let begin = append(id(number), 0, vec![started("ada")]);
+        store.append(Append { fence, ..begin }).await.unwrap();
+        epochs.push(epoch);
+    }
+    let (mut locker, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let expire =
+        "UPDATE mcp_flow_node SET until = clock_timestamp() - interval '1 hour' WHERE epoch < 3";
+    locker.batch_execute(expire).await.unwrap();
+    let transaction = locker.transaction().await.unwrap();
+    let lock = "SELECT FROM mcp_flow_node WHERE epoch = 1 FOR UPDATE";
+    transaction.batch_execute(lock).await.unwrap();
+    assert_eq!(claim_any(&store, epochs[2]).await, [id(2)]);
+    transaction.rollback().await.unwrap();
+    assert_eq!(claim_any(&store, epochs[2]).await, [id(1)]);
+}
+
+/// A crash of the server may lose renewals of leases, so afterwards nobody is expired before all
+/// live nodes had the time to renew theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_do_not_expire_right_after_a_crash_of_the_server() {
+    let server = PostgresServer::start();
+    let url = server.create_database();
+    let store = open_async(&url).await;
+    let shared = store.shared().unwrap();
+    let (gone, alive) = (
+        shared.join(NodeInfo::default()).await.unwrap(),
+        shared.join(NodeInfo::default()).await.unwrap(),
+    );
+    let fence = Fence { by: gone, holder: Some(gone), steal: false };
+    store.append(Append { fence, ..append(id(1), 0, vec![started("ada")]) }).await.unwrap();
+    server.restart();
+    server.execute(&url, "UPDATE mcp_flow_node SET until = clock_timestamp() WHERE epoch = 1");
+    assert_eq!(claim_any(&store, alive).await, [id(1)]);
+    server.execute(
+        &url,
+        "DO $$ BEGIN ASSERT (SELECT min(clock_timestamp() - backend_start) > interval '1500 ms' \
+         FROM pg_stat_activity WHERE query LIKE '%SET holder = $1%' AND pid <> pg_backend_pid()); \
+         END $$",
+    );
+}
+
+/// Claims sessions until there are some.
+async fn claim_any(store: &PostgresStore, by: Epoch) -> Vec<SessionId> {
+    let shared = store.shared().unwrap();
+    within("a lease to expire", async {
+        loop {
+            match shared.claim(by, 10, Vec::new()).await {
+                Ok(claimed) if claimed.is_empty() => {}
+                // The connection was lost with the server.
+                Err(StoreError::Unavailable(reason)) if reason.contains("closed") => {}
+                claimed => return claimed.unwrap(),
+            }
+            assert!(shared.beat(by).await.is_ok_and(|beat| beat.is_member));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+}
+
+async fn open_async(url: &str) -> PostgresStore {
+    let url = url.to_owned();
+    tokio::task::spawn_blocking(move || open(&url, 1)).await.unwrap().unwrap()
 }
 
 fn open(url: &str, key: u8) -> Result<PostgresStore, StoreOpenError> {

@@ -38,15 +38,15 @@ impl SharedStore for SqliteStore {
                 lease_end(),
                 boot()
             ])?;
-            expire(writing)?;
-            let orphans = format!("SELECT EXISTS (SELECT 1 FROM session WHERE {ORPHANED})");
-            let has_orphans = writing.prepare_cached(&orphans)?.query_row([], |row| row.get(0))?;
-            Ok(Ok(Heartbeat {
-                is_member: renewed > 0,
-                nodes: nodes(writing)?,
-                has_orphans,
-                clock: None,
-            }))
+            Ok(Ok(Heartbeat { is_member: renewed > 0, clock: None }))
+        }))
+    }
+
+    fn has_orphans(&self) -> StoreFuture<'_, bool> {
+        Box::pin(self.read(|connection| {
+            let orphans = "SELECT EXISTS (SELECT 1 FROM session WHERE holder IS NOT NULL AND holder \
+                           NOT IN (SELECT epoch FROM node WHERE boot = ?1 AND until > ?2))";
+            connection.prepare_cached(orphans)?.query_row(params![boot(), now()], |row| row.get(0))
         }))
     }
 

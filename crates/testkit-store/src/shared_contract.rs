@@ -68,7 +68,7 @@ pub async fn claims_are_disjoint((one, two): (Opened, Opened)) {
     }
     shared(&one).leave(gone).await.unwrap();
     let (first, second) = (join(&one).await, join(&two).await);
-    assert!(shared(&one).beat(first).await.unwrap().has_orphans);
+    assert!(shared(&one).has_orphans().await.unwrap());
     let mut claimed: Vec<SessionId> = Vec::new();
     loop {
         let (mine, theirs) = tokio::join!(
@@ -85,7 +85,7 @@ pub async fn claims_are_disjoint((one, two): (Opened, Opened)) {
     let mut expected: Vec<_> = (0..SESSIONS).map(|number| id(number as u128)).collect();
     expected.sort_unstable();
     assert_eq!(claimed, expected);
-    assert!(!shared(&one).beat(first).await.unwrap().has_orphans);
+    assert!(!shared(&one).has_orphans().await.unwrap());
 }
 
 /// A session that its holder gives back can be claimed, by those who do not refuse it.
@@ -96,7 +96,7 @@ pub async fn released_sessions_can_be_claimed((one, two): (Opened, Opened)) {
     shared(&two).release(second, id(1)).await.unwrap();
     assert_eq!(shared(&two).claim(second, 10, Vec::new()).await.unwrap(), []);
     shared(&one).release(first, id(1)).await.unwrap();
-    assert!(shared(&two).beat(second).await.unwrap().has_orphans);
+    assert!(shared(&two).has_orphans().await.unwrap());
     assert_eq!(shared(&one).claim(first, 1, vec![id(2), id(1)]).await.unwrap(), []);
     assert_eq!(shared(&two).claim(second, 1, vec![id(2)]).await.unwrap(), [id(1)]);
     let head = shared(&one).head(id(1)).await.unwrap();
@@ -107,17 +107,25 @@ pub async fn released_sessions_can_be_claimed((one, two): (Opened, Opened)) {
 pub async fn leases_expire((one, two): (Opened, Opened)) {
     let (silent, alive) = (join(&one).await, join(&two).await);
     assert!(silent < alive);
-    let beat = shared(&two).beat(alive).await.unwrap();
-    let epochs: Vec<_> = beat.nodes.iter().map(|node| node.epoch).collect();
-    assert_eq!((beat.is_member, epochs), (true, vec![silent, alive]));
-    assert_eq!(beat.nodes[0].info, info());
+    one.append(held(append(id(1), 0, vec![started("ada")]), silent)).await.unwrap();
+    let nodes = shared(&two).nodes().await.unwrap();
+    let epochs: Vec<_> = nodes.iter().map(|node| node.epoch).collect();
+    assert_eq!((epochs, &nodes[0].info), (vec![silent, alive], &info()));
     let expires = async {
-        while shared(&two).beat(alive).await.unwrap().nodes.len() > 1 {
+        loop {
+            assert!(shared(&two).beat(alive).await.unwrap().is_member);
+            let claimed = shared(&two).claim(alive, 10, Vec::new()).await.unwrap();
+            if !claimed.is_empty() {
+                return claimed;
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     let expired = tokio::time::timeout(Duration::from_secs(60), expires).await;
-    expired.expect("a lease of a second has not expired after a minute");
+    let claimed = expired.expect("a lease of a second has not expired after a minute");
+    let nodes = shared(&two).nodes().await.unwrap();
+    let epochs: Vec<_> = nodes.iter().map(|node| node.epoch).collect();
+    assert_eq!((epochs, claimed), (vec![alive], vec![id(1)]));
     assert!(!shared(&one).beat(silent).await.unwrap().is_member);
     assert!(join(&one).await > alive);
 }

@@ -221,9 +221,15 @@ impl SharedStore for SharedConnection {
             if let Some((_, until)) = renewed {
                 *until = store.lease_end();
             }
+            Ok(Heartbeat { is_member, clock: None })
+        })
+    }
+
+    fn has_orphans(&self) -> StoreFuture<'_, bool> {
+        self.with(|store| {
+            let mut nodes = store.nodes();
             nodes.expire();
-            let has_orphans = nodes.holders.values().any(|by| !nodes.live.contains_key(by));
-            Ok(Heartbeat { is_member, nodes: nodes.list(), has_orphans, clock: None })
+            Ok(nodes.holders.values().any(|by| !nodes.live.contains_key(by)))
         })
     }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct PostgresServer {
     folder: PathBuf,
+    settings: &'static [&'static str],
     server: Mutex<Running>,
 }
 
@@ -31,8 +32,18 @@ impl PostgresServer {
         SERVER.get_or_init(Self::start)
     }
 
-    /// Starts a server.
+    /// Starts a server that survives the end of its processes, but not of the machine: other tests
+    /// keep the disk busy.
     pub fn start() -> Self {
+        Self::start_with(&["-c", "fsync=off"])
+    }
+
+    /// Starts a server that writes to the disk, to be measured.
+    pub fn start_durable() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &'static [&'static str]) -> Self {
         let folder = tempfile::tempdir().expect("a directory can be created").keep();
         let data = folder.join("data");
         let made = command("initdb")
@@ -42,8 +53,8 @@ impl PostgresServer {
             .output()
             .expect("initdb can be started; install Debian's package postgresql");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let server = Mutex::new(spawn(&folder));
-        let server = Self { folder, server };
+        let server = Mutex::new(spawn(&folder, settings));
+        let server = Self { folder, settings, server };
         server.wait_ready();
         server
     }
@@ -58,7 +69,7 @@ impl PostgresServer {
         let _ = running.server.kill();
         let _ = running.server.wait();
         let _ = std::fs::remove_file(self.folder.join("data/postmaster.pid"));
-        *running = spawn(&self.folder);
+        *running = spawn(&self.folder, self.settings);
         drop(running);
         self.wait_ready();
     }
@@ -126,7 +137,7 @@ impl Drop for PostgresServer {
     }
 }
 
-fn spawn(folder: &Path) -> Running {
+fn spawn(folder: &Path, settings: &[&str]) -> Running {
     let log = std::fs::File::create(folder.join("log")).expect("the directory can be written");
     let mut server = command("postgres");
     server
@@ -135,6 +146,7 @@ fn spawn(folder: &Path) -> Running {
         .arg("-k")
         .arg(folder)
         .args(["-c", "listen_addresses=", "-c", "max_wal_size=64MB", "-c", "max_connections=200"])
+        .args(settings)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

@@ -94,10 +94,6 @@ pub struct Node {
 pub struct Heartbeat {
     /// False if the lease has expired and another node has noticed: join again.
     pub is_member: bool,
-    /// Live nodes, oldest first.
-    pub nodes: Vec<Node>,
-    /// Set if there are sessions to [claim](SharedStore::claim).
-    pub has_orphans: bool,
     /// Time by the clock of the store, if it has one of its own.
     pub clock: Option<Timestamp>,
 }
@@ -136,14 +132,17 @@ pub trait SharedStore: Send + Sync {
     /// Adds a node with a fresh lease.
     fn join(&self, info: NodeInfo) -> StoreFuture<'_, Epoch>;
 
-    /// Renews the lease of a node, and removes nodes whose lease has expired.
+    /// Renews the lease of a node. It waits for nothing else that the store does.
     fn beat(&self, epoch: Epoch) -> StoreFuture<'_, Heartbeat>;
 
     /// Removes a node. Its sessions can be claimed at once.
     fn leave(&self, epoch: Epoch) -> StoreFuture<'_, ()>;
 
-    /// Makes a node the holder of up to `most` sessions with work that no live node holds, other
-    /// than `except`. No two nodes get the same session.
+    /// Returns whether there may be sessions to claim.
+    fn has_orphans(&self) -> StoreFuture<'_, bool>;
+
+    /// Removes nodes whose lease has expired, and makes a node the holder of up to `most` sessions
+    /// with work that no live node holds, other than `except`. No two nodes get the same session.
     fn claim(
         &self,
         by: Epoch,
