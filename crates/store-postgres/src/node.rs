@@ -222,9 +222,10 @@ const NODES: &str =
 const HAS_ORPHANS: &str = "SELECT EXISTS (SELECT 1 FROM mcp_flow_session WHERE holder IS NOT NULL AND NOT EXISTS \
      (SELECT 1 FROM mcp_flow_node WHERE epoch = holder AND until >= clock_timestamp()))";
 
-/// SQL condition for sessions with work that no node holds. Expired nodes are removed before.
+/// SQL condition for sessions with work that no node holds. Expired nodes are removed before. A row
+/// that another node has just claimed is checked again, which a join would do with the old row.
 const ORPHANED: &str =
-    "holder IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mcp_flow_node WHERE epoch = holder)";
+    "holder IS NOT NULL AND holder <> ALL(ARRAY(SELECT epoch FROM mcp_flow_node))";
 
 /// Longest time for a statement about nodes, shorter than a lease.
 pub(crate) const CONTROL_TIMEOUT: Duration = Duration::from_secs(1);
