@@ -4,13 +4,15 @@
 //! credentials, authorization headers, keys of well-known services. JSON inside of strings is masked
 //! as well. Schemas keep their property names, which are no secrets.
 
+use std::borrow::Cow;
+
 use mcp_flow_proto::secrets::{
-    is_count_name, is_encoded_login, is_secret_name, mask_and_collect, normalize_name,
+    is_count_name, is_encoded_login, is_secret_name, is_working_directory, mask_and_collect,
+    normalize_name,
 };
 use serde_json::{Map, Value};
 
-/// Text in place of a secret.
-pub const MASK: &str = "[masked]";
+pub use mcp_flow_proto::secrets::MASK;
 
 /// Rules for what is masked.
 #[derive(Clone, Debug)]
@@ -107,15 +109,18 @@ impl Masker {
         removed: &mut Vec<String>,
     ) -> bool {
         // `{"name": "DB_PASSWORD", "value": …}`
-        let names = ["name", "key", "header", "variable", "field"];
+        let names = ["name", "key", "header", "variable", "field", "k"];
         let mut named = names.iter().filter_map(|name| members.get(*name)?.as_str());
+        let value = members.get("value").and_then(Value::as_str).unwrap_or_default();
         let is_named = !context.in_schema
-            && (named.any(|name| self.is_secret(name))
+            && (named.any(|name| self.is_secret(name) && !is_working_directory(name, value))
                 || members.get("metadata").is_some_and(|about| self.is_key_secret(about)));
         let is_grant = members.keys().any(|name| GRANT.contains(&&*normalize_name(name)));
         let mut changed = false;
         for (name, value) in members.iter_mut() {
             let mut inner = self.enter(name, context);
+            let text = value.as_str().unwrap_or_default();
+            inner.is_secret &= context.is_secret || !is_working_directory(name, text);
             inner.is_secret |= is_named && VALUES.contains(&&**name);
             inner.is_secret |= is_grant && name == "code";
             changed |= match (name.as_str(), value) {
@@ -132,7 +137,46 @@ impl Masker {
                 (_, value) => self.mask_at(value, inner, removed),
             };
         }
-        changed
+        self.mask_names(members, context, removed) | changed
+    }
+
+    /// Masks names of members that are keys: those of well-known services, and beneath the name of a secret
+    /// those that are no words.
+    fn mask_names(
+        &self,
+        members: &mut Map<String, Value>,
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> bool {
+        let is_random = |name: &str| {
+            name.len() >= MIN_RANDOM
+                && !name.starts_with(MASK)
+                && name.bytes().any(|byte| byte.is_ascii_digit())
+                && name.bytes().any(|byte| byte.is_ascii_alphabetic())
+        };
+        let is_key = |name: &str| {
+            (context.is_secret && is_random(name))
+                || matches!(mask_and_collect(name, MASK, &|_| false, &mut |_| {}), Cow::Owned(_))
+        };
+        if context.in_schema || !members.keys().any(|name| name.len() >= MIN_RANDOM && is_key(name))
+        {
+            return false;
+        }
+        for (name, value) in std::mem::take(members) {
+            if !is_key(&name) {
+                members.insert(name, value);
+                continue;
+            }
+            removed.push(name);
+            let mut number = 1;
+            let mut masked = MASK.to_owned();
+            while members.contains_key(&masked) {
+                number += 1;
+                masked = format!("{MASK} {number}");
+            }
+            members.insert(masked, value);
+        }
+        true
     }
 
     /// Masks values, and those behind the name of a secret option: `["--password", "x"]`.
@@ -142,7 +186,7 @@ impl Masker {
         context: MaskContext,
         removed: &mut Vec<String>,
     ) -> bool {
-        let mut changed = false;
+        let mut changed = self.mask_pairs(values, context, removed);
         let mut option = String::new();
         for value in values {
             let text = value.as_str().unwrap_or_default();
@@ -160,6 +204,36 @@ impl Masker {
             };
         }
         changed
+    }
+
+    /// Masks the values of pairs: `[["X-Api-Key", "x"]]`, and in headers also `["X-Api-Key", "x"]`.
+    fn mask_pairs(
+        &self,
+        values: &mut [Value],
+        context: MaskContext,
+        removed: &mut Vec<String>,
+    ) -> bool {
+        let is_pair =
+            |pair: &[Value]| matches!(pair, [name, _] if name.as_str().is_some_and(is_name));
+        let mask = |pair: &mut [Value], removed: &mut Vec<String>| match pair {
+            [Value::String(name), value] if self.is_secret(name) => mask_all(value, removed),
+            _ => false,
+        };
+        if context.in_schema || values.is_empty() {
+            return false;
+        }
+        if context.in_headers
+            && values.iter().all(Value::is_string)
+            && values.chunks(2).all(is_pair)
+        {
+            let pairs = values.chunks_mut(2);
+            return pairs.fold(false, |changed, pair| mask(pair, removed) | changed);
+        }
+        if !values.iter().all(|value| value.as_array().is_some_and(|pair| is_pair(pair))) {
+            return false;
+        }
+        let pairs = values.iter_mut().filter_map(Value::as_array_mut);
+        pairs.fold(false, |changed, pair| mask(pair, removed) | changed)
     }
 
     /// Masks answers to questions of flows, by the keys of the questions.
@@ -219,7 +293,7 @@ impl Masker {
         // The example and default of a secret are secrets too.
         let is_value = ["default", "const", "examples", "example", "enum"].contains(&name);
         let in_schema = (context.in_schema || is_schema) && !(context.is_secret && is_value);
-        let in_headers = context.in_headers || ["headers", "env"].contains(&&*normal);
+        let in_headers = context.in_headers || normal.ends_with("headers") || normal == "env";
         MaskContext {
             is_secret,
             is_count: context.is_count || !context.is_secret && is_own && is_count_name(name),
@@ -260,6 +334,12 @@ impl Masker {
     }
 }
 
+/// Returns whether a text may be the name of a header or variable.
+fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=MAX_OPTION).contains(&text.len()) && text.bytes().all(is_part)
+}
+
 /// Masks a value unless it is masked already.
 fn replace(value: &mut Value, removed: &mut Vec<String>) -> bool {
     match std::mem::replace(value, MASK.into()) {
@@ -288,7 +368,7 @@ pub(crate) fn mask_all(value: &mut Value, removed: &mut Vec<String>) -> bool {
 }
 
 /// Members that hold the value of what another member names.
-const VALUES: [&str; 6] = ["value", "values", "default", "defaultValue", "val", "content"];
+const VALUES: [&str; 7] = ["value", "values", "default", "defaultValue", "val", "content", "v"];
 
 /// Members beside the `code` of OAuth, which is a secret.
 const GRANT: [&str; 4] = ["granttype", "redirecturi", "codeverifier", "redirecturl"];
@@ -296,168 +376,11 @@ const GRANT: [&str; 4] = ["granttype", "redirecturi", "codeverifier", "redirectu
 /// Longest name of an option of a command.
 const MAX_OPTION: usize = 64;
 
+/// Shortest name of a member that may be a secret, in bytes.
+const MIN_RANDOM: usize = 10;
+
 /// Limit on JSON within JSON.
 const MAX_DEPTH: usize = 4;
 
 #[cfg(test)]
-mod tests {
-    use super::Masker;
-    use base64::Engine as _;
-    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-    use serde_json::{Value, json};
-
-    /// Checks that nothing of a secret is left, and that masking again changes nothing.
-    fn check(masker: &Masker, value: &Value, secrets: &[&str]) {
-        let mut masked = value.clone();
-        assert!(masker.mask(&mut masked), "{value}");
-        for secret in secrets {
-            assert!(!masked.to_string().contains(secret), "{secret} in {masked} of {value}");
-        }
-        assert!(!masker.mask(&mut masked.clone()), "masked once: {masked}");
-    }
-
-    #[test]
-    fn secrets_are_masked_wherever_they_are() {
-        let masker = Masker::new(&["customer_name".to_owned()]);
-        let secret = "hunter2hunter2hunter2";
-        let nested = json!({"outer": {"password": secret}}).to_string();
-        let doubly = json!({"text": nested}).to_string();
-        let quoted = json!({"password": secret, "n": 1}).to_string();
-        let escaped = Value::from(quoted.as_str()).to_string();
-        let twice = Value::from(escaped.as_str()).to_string();
-        for value in [
-            json!({"password": secret}),
-            json!({"Api-Key": secret, "x": 1}),
-            json!({"credentials": {"user": secret, "list": [secret]}}),
-            json!({"customerName": secret}),
-            json!({"access_token": secret}),
-            json!({"tokens": {"refresh": secret}}),
-            json!({"tokens": [secret]}),
-            json!({"sig": secret}),
-            json!({"X-Amz-Signature": secret}),
-            json!({"code": secret, "redirect_uri": "http://localhost"}),
-            json!({"api": {"key": secret}}),
-            json!({"env": [{"name": "DB_PASSWORD", "value": secret}]}),
-            json!([{"key": "Authorization", "value": secret}, {"name": "customer-name", "value": [secret]}]),
-            json!({"history": [{"key": "password", "response": {"value": secret, "timestamp": 1}}]}),
-            json!({"prompt": {"defaultValue": secret, "metadata": {"key": "password"}}}),
-            json!({"inputResponses": {"password#1": {"action": "accept", "content": {"x": secret}}}}),
-            json!({"inputResponses": {"q": {"action": "accept", "content": {"password": secret}}}}),
-            json!({"initialParams": {"password": secret}}),
-            json!({"entries": [{"event": {"asked": {"key": "password"}}, "question": "password"},
-                {"event": {"answered": {"value": secret}}, "question": "name"}]}),
-            json!({"args": ["--password", secret]}),
-            json!({"args": ["serve", "--api-key", secret, "--port", "80"]}),
-            json!({"args": ["-u", format!("me:{secret}")]}),
-            json!({"inputSchema": {"properties": {"password": {"default": secret}}}}),
-            json!({"text": nested}),
-            json!({"text": doubly}),
-            // URLs
-            json!(format!("https://h/?token={secret}")),
-            json!(format!("ws://h?access_token={secret}")),
-            json!(format!("https://example.com/?a=1&token={secret}&b=2")),
-            json!(format!("https://h/cb?code={secret}&state=x")),
-            json!(format!("https://h/?key={secret}")),
-            json!(format!("https://h/x?X-Amz-Date=1&X-Amz-Signature={secret}&sig={secret}")),
-            json!(format!("https://h/#access_token={secret}")),
-            json!(format!("https://h/?next=https%3A%2F%2Fi%2F%3Ftoken%3D{secret}%26b")),
-            json!(format!("https://me:{secret}@example.com/path")),
-            json!(format!("https://me:p@ss{secret}@example.com/path")),
-            json!(format!("postgres://me:p/w{secret}@example.com/path")),
-            json!(format!("https://{secret}@example.com")),
-            json!(format!("grant_type=authorization_code&code={secret}")),
-            json!(format!("code={secret}&grant_type=authorization_code")),
-            // Texts
-            json!(format!("error:password={secret}")),
-            json!(format!("a.b.password={secret}")),
-            json!(format!("db_password: {secret}")),
-            json!(format!("password => '{secret}'")),
-            json!(format!("user[password]={secret}")),
-            json!(format!("API key: {secret}")),
-            json!(format!("<password>{secret}</password>")),
-            json!(format!("GITHUB_TOKEN={secret}\nHOME=/root")),
-            json!(format!("said: {quoted}")),
-            json!(format!("body={escaped}")),
-            json!(format!("body={twice} rest")),
-            json!(format!("body={{\"secrets\": [\"{secret}\"], \"n\"")),
-            json!(format!("password: \"with \\\" {secret}\"")),
-            json!(format!("said {{\"p\\u0061ssword\": \"{secret}\"")),
-            // Commands and headers
-            json!(format!("server --password {secret}")),
-            json!(format!("server --password=\"two {secret}\"")),
-            json!(format!("curl -u me:{secret} https://h")),
-            json!(format!("[\"--password\", \"{secret}\"] and more")),
-            json!(format!("Authorization: Token {secret}")),
-            json!(format!("Cookie: a=\"b\"; c={secret}")),
-            json!(format!("curl -H 'Authorization: Bearer {secret}' x")),
-            json!(format!("curl -H \"Cookie: a=b; c={secret}\" x")),
-            json!(format!("Bearer {secret}")),
-            json!(format!(
-                "-----BEGIN RSA PRIVATE KEY-----\n{secret}\n-----END RSA PRIVATE KEY-----"
-            )),
-            json!(format!("the key sk-{secret} is mine")),
-            json!(format!("eyJhbGciOiJI.eyJ{secret}.{secret}")),
-        ] {
-            check(&masker, &value, &["hunter2"]);
-        }
-        let text =
-            masker.mask_command(&["a", "--password", "two words", "-u", "a:b"].map(str::to_owned));
-        assert_eq!(text, "a --password [masked] -u [masked]");
-    }
-
-    #[test]
-    fn secrets_are_masked_in_base64() {
-        let masker = Masker::new(&[]);
-        for (plain, encoded) in [
-            ("user:hunter2", STANDARD.encode("user:hunter2")),
-            ("us:hunter2", STANDARD_NO_PAD.encode("us:hunter2")),
-            ("jürgen:pässwörd", STANDARD_NO_PAD.encode("jürgen:pässwörd")),
-            ("ÿÿÿ:>>>???", URL_SAFE_NO_PAD.encode("ÿÿÿ:>>>???")),
-        ] {
-            for value in
-                [json!(format!("Basic {encoded}")), json!({"headers": {"X-Login": encoded}})]
-            {
-                check(&masker, &value, &[&encoded, plain]);
-            }
-        }
-        let login = STANDARD.encode("user:hunter2");
-        for value in [json!({"b": login}), json!(format!("see {login}, or not"))] {
-            check(&masker, &value, &[&login]);
-        }
-        let whole = STANDARD.encode("Authorization: Bearer hunter2hunter2hunter2");
-        let nested = STANDARD_NO_PAD.encode(format!("header {whole}"));
-        for encoded in [whole, nested, STANDARD.encode("{\"password\":\"hunter2\"}")] {
-            check(&masker, &json!({"text": format!("x {encoded}.")}), &[&encoded[..10]]);
-        }
-    }
-
-    #[test]
-    fn what_is_no_secret_stays() {
-        let masker = Masker::new(&[]);
-        for value in [
-            json!({"_meta": {"progressToken": 3}, "maxTokens": 100, "nextPageToken": "abc"}),
-            json!({"usage": {"tokens": 100, "inputTokens": 7}, "code": "print(1)", "key": "name"}),
-            json!({"error": {"code": -32602, "message": "max_tokens=100 is too much"}}),
-            json!({"inputSchema": {"properties": {"password": {"type": "string"}, "token": {"type": "string"}}}}),
-            json!({"arguments": [{"name": "password", "description": "of the user", "required": true}]}),
-            json!({"inputResponses": {"name": {"action": "accept", "content": {"name": "Ada"}}}}),
-            json!({"args": ["--verbose", "x", "-u", "root", "--tokenizer", "y"]}),
-            json!("Basic information about bearer authentication"),
-            json!("https://example.com/path?q=1#x and a@b.example"),
-            json!("http://localhost:8080/a@b http://[::1]:80/x@y"),
-            json!({"text": "{\"a\": 1}", "uri": "file:///tmp/x", "isSecret": false}),
-            json!("time: 12:30, ratio: 3, token::new() keyboard: yes"),
-            json!("SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA== and /usr/local/lib/python3/site"),
-            json!([
-                STANDARD.encode("Note: it is late"),
-                STANDARD.encode("see https://example.com/x")
-            ]),
-            json!([STANDARD.encode("2026-01-01T10:00:00"), STANDARD.encode("{\"name\":\"Ada\"}")]),
-            json!("task-management-system-overview and ask-anything-you-want-here"),
-        ] {
-            let mut masked = value.clone();
-            assert!(!masker.mask(&mut masked), "{masked}");
-            assert_eq!(masked, value);
-        }
-    }
-}
+mod tests;

@@ -91,7 +91,7 @@ fn messages_are_logged_at_trace_without_secrets() {
     let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
     assert_eq!((count("received {"), count("sent {")), (4, 3), "{lines:#?}");
     assert_eq!((count("notifications/initialized"), count("\"hello\"")), (1, 2), "{lines:#?}");
-    assert!(!log.contains("hunter2") && count("\"api_key\":\"(hidden)\"") == 1, "{lines:#?}");
+    assert!(!log.contains("hunter2") && count("\"api_key\":\"[masked]\"") == 1, "{lines:#?}");
     assert!(lines.iter().all(|line| line.len() < 5000));
 
     let mut call = Command::new(PROGRAM);

@@ -1,9 +1,13 @@
 //! Secrets in messages: the names of members that hold them, and their forms within texts.
 
+mod keys;
 mod text;
 mod value;
 
-pub use text::{is_encoded_login, mask_and_collect, mask_secrets};
+pub use text::{decode_base64_text, is_encoded_login, mask_and_collect, mask_secrets};
+
+/// Text in place of a secret, in logs and recordings.
+pub const MASK: &str = "[masked]";
 
 /// Returns whether a member, variable, header or option with this name holds a secret.
 ///
@@ -15,12 +19,31 @@ pub use text::{is_encoded_login, mask_and_collect, mask_secrets};
 /// ```
 pub fn is_secret_name(name: &str) -> bool {
     let last = name.rsplit(['.', ' ']).next().unwrap_or(name);
+    // Sessions of flows are named so, and told apart by it.
+    if last == "sessionId" {
+        return false;
+    }
+    let word = last_word(last);
     let (name, last) = (normalize_name(name), normalize_name(last));
     if WHOLE.contains(&&*last) || WHOLE.contains(&&*name) || is_count_name(&name) {
         return true;
     }
     PARTS.iter().any(|part| name.contains(part))
+        || LAST_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
         || (last.ends_with("token") && !NOT_SECRET.iter().any(|known| last.ends_with(known)))
+}
+
+/// Returns whether a variable with the name of a password is that of the working directory, by its value.
+pub fn is_working_directory(name: &str, value: &str) -> bool {
+    name == "PWD" && value.starts_with('/')
+}
+
+/// The last word of a name in snake, kebab or camel case.
+fn last_word(name: &str) -> &str {
+    let part = name.rsplit(['_', '-']).next().unwrap_or(name);
+    let is_lower = part.ends_with(|letter: char| letter.is_ascii_lowercase());
+    let capital = part.rfind(|letter: char| letter.is_ascii_uppercase()).filter(|_| is_lower);
+    part.get(capital.unwrap_or_default()..).unwrap_or(part)
 }
 
 /// Returns whether values of this name are secrets only if they are texts: `tokens` may be their number.
@@ -42,7 +65,7 @@ pub fn normalize_name(name: &str) -> String {
 }
 
 /// Parts of the names of secrets.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 31] = [
     "password",
     "passwd",
     "passphrase",
@@ -55,6 +78,18 @@ const PARTS: [&str; 19] = [
     "privatekey",
     "signingkey",
     "encryptionkey",
+    "subscriptionkey",
+    "authkey",
+    "appkey",
+    "sshkey",
+    "hmackey",
+    "sharedkey",
+    "storagekey",
+    "userpass",
+    "dbpass",
+    "csrf",
+    "xsrf",
+    "sessid",
     "authorization",
     "credential",
     "cookie",
@@ -65,7 +100,7 @@ const PARTS: [&str; 19] = [
 ];
 
 /// Whole names of secrets.
-const WHOLE: [&str; 12] = [
+const WHOLE: [&str; 13] = [
     "auth",
     "xauth",
     "pwd",
@@ -77,8 +112,12 @@ const WHOLE: [&str; 12] = [
     "pat",
     "sig",
     "mcpsessionid",
+    "sessionid",
     "devicecode",
 ];
+
+/// Last words of the names of secrets.
+const LAST_WORDS: [&str; 4] = ["pass", "pwd", "pw", "creds"];
 
 /// Names of parameters that hold secrets in URLs and forms.
 const PARAMETERS: [&str; 6] = ["code", "key", "signature", "xgoogsignature", "hmac", "assertion"];

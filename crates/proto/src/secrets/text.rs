@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::value::{Extent, opening_quote, run};
-use super::{is_count_name, is_secret_parameter};
+use super::keys::known_key;
+use super::value::{Extent, block_length, opening_quote, run};
+use super::{is_count_name, is_secret_parameter, is_working_directory};
 use crate::text::prefix_bytes;
 
 /// Replaces the secrets in a text by `mask`. `is_secret` says which names are those of secrets; see
@@ -212,6 +213,9 @@ impl<'text> Scanner<'text, '_> {
             let is_value = self.is_value(&value[..end]);
             return is_value.then(|| Secret::at(shift..shift + end));
         }
+        if let Some(length) = block_length(value).filter(|_| rest.starts_with(':')) {
+            return Some(Secret::at(shift..shift + length));
+        }
         let mut extent = Extent::of(value, " ,;&\"'`<>{}[]\\");
         if is_encoded {
             let encoded = &value[extent.range.clone()];
@@ -219,7 +223,8 @@ impl<'text> Scanner<'text, '_> {
             extent.range.end = ends.map_or(extent.range.end, |end| extent.range.start + end);
         }
         let text = &value[extent.range.clone()];
-        if !self.is_value(text) || is_number_of_tokens(&name, text) {
+        let is_plain = is_number_of_tokens(&name, text) || is_working_directory(&name, text);
+        if !self.is_value(text) || is_plain {
             return None;
         }
         // What was no string in JSON becomes one.
@@ -258,7 +263,7 @@ impl<'text> Scanner<'text, '_> {
     fn token(&mut self, at: usize) -> Option<Secret> {
         let rest = &self.text[at..];
         let length = run(rest, |byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        if let Some(known) = known_token(rest, length) {
+        if let Some(known) = known_key(rest, length) {
             return Some(Secret::at(at..at + known));
         }
         if at < self.token_end {
@@ -270,7 +275,7 @@ impl<'text> Scanner<'text, '_> {
         if self.depth >= MAX_DEPTH || !(MIN_BASE64..=MAX_BASE64).contains(&length) {
             return None;
         }
-        let decoded = decode(&rest[..length + padding])?;
+        let decoded = decode_base64_text(&rest[..length + padding])?;
         if is_plain_login(&decoded) {
             return Some(Secret::at(at..at + length + padding));
         }
@@ -288,7 +293,7 @@ impl<'text> Scanner<'text, '_> {
 
 /// Returns whether a text is `user:password` in base64.
 pub fn is_encoded_login(text: &str) -> bool {
-    decode(text.trim()).is_some_and(|decoded| is_login(&decoded))
+    decode_base64_text(text.trim()).is_some_and(|decoded| is_login(&decoded))
 }
 
 fn is_login(text: &str) -> bool {
@@ -321,7 +326,7 @@ fn is_number_of_tokens(name: &str, value: &str) -> bool {
 }
 
 /// Decodes base64, padded or not, if it is a text on lines.
-fn decode(text: &str) -> Option<String> {
+pub fn decode_base64_text(text: &str) -> Option<String> {
     if text.len() < 4 || text.len() > MAX_BASE64 {
         return None;
     }
@@ -422,44 +427,6 @@ fn header_length(value: &str, before: Option<u8>) -> usize {
     bytes.iter().enumerate().position(|(at, byte)| ends((at, byte))).unwrap_or(bytes.len())
 }
 
-/// Length of the key of a well-known service, or of a JWT, that a word begins with.
-fn known_token(text: &str, length: usize) -> Option<usize> {
-    let known = KEYS.iter().any(|(prefix, least)| {
-        length >= prefix.len() + least && text.as_bytes().starts_with(prefix.as_bytes())
-    });
-    if known {
-        return Some(length);
-    }
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    if length < 11 || !text.starts_with("eyJ") {
-        return None;
-    }
-    let second = text[length..].strip_prefix('.')?;
-    let claims = run(second, is_part);
-    let third = second[claims..].strip_prefix('.').filter(|_| claims >= 8)?;
-    Some(length + 1 + claims + 1 + run(third, |byte| is_part(byte) || byte == b'.'))
-}
-
-/// Beginnings of keys of well-known services, with the least number of characters that follow.
-const KEYS: [(&str, usize); 16] = [
-    ("sk-", 16),
-    ("sk_live_", 10),
-    ("rk_live_", 10),
-    ("ghp_", 20),
-    ("gho_", 20),
-    ("ghu_", 20),
-    ("ghs_", 20),
-    ("ghr_", 20),
-    ("github_pat_", 20),
-    ("glpat-", 16),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxa-", 10),
-    ("xoxs-", 10),
-    ("AKIA", 16),
-    ("AIza", 30),
-];
-
 /// Longest credentials in a URL, in bytes.
 const MAX_CREDENTIALS: usize = 1024;
 
@@ -495,6 +462,8 @@ mod tests {
             ("tokens: 12, tokens: ab", "tokens: 12, tokens: ***"),
             ("no secrets: here", "no secrets: ***"),
             ("password: [x", "password: ***"),
+            ("a: 1\npassword: |2-\n  x\n\n  y\nb: 2", "a: 1\npassword: ***\nb: 2"),
+            ("?pw=x&PWD=/home/ada&PWD=x", "?pw=***&PWD=/home/ada&PWD=***"),
         ] {
             assert_eq!(mask(text), masked);
         }
@@ -510,9 +479,17 @@ mod tests {
     /// Every form, unfinished and repeated: what takes a square of the time never ends here.
     #[test]
     fn hostile_texts_are_masked() {
-        for part in
-            ["a://b:c/", "-u {", "-u \"", "a/b+", "tokens:\\\"1", "\\", "API key", "-----BEGIN "]
-        {
+        for part in [
+            "a://b:c/",
+            "-u {",
+            "-u \"",
+            "a/b+",
+            "tokens:\\\"1",
+            "\\",
+            "API key",
+            "-----BEGIN ",
+            "pwd:|\n ",
+        ] {
             let text = part.repeat(200_000 / part.len());
             assert_eq!(mask(&text).is_empty(), text.is_empty());
         }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::text::prefix_bytes;
+
 /// Number of bytes at the beginning that satisfy a condition.
 pub(super) fn run(text: &str, fits: impl Fn(u8) -> bool) -> usize {
     text.bytes().position(|byte| !fits(byte)).unwrap_or(text.len())
@@ -81,3 +83,27 @@ fn container_length(text: &str) -> usize {
     }
     text.len()
 }
+
+/// Length of a block of YAML, `|` or `>` and the indented lines behind it.
+pub(super) fn block_length(text: &str) -> Option<usize> {
+    let (head, _) = prefix_bytes(text, MAX_BLOCK_HEAD).split_once('\n')?;
+    let sign = head.trim_end().strip_prefix(['|', '>'])?;
+    if !sign.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte)) {
+        return None;
+    }
+    let (mut length, mut at) = (0, head.len() + 1);
+    for line in text[at..].split_inclusive('\n') {
+        let content = line.trim();
+        if !content.is_empty() && !line.starts_with([' ', '\t']) {
+            break;
+        }
+        if !content.is_empty() {
+            length = at + line.trim_end().len();
+        }
+        at += line.len();
+    }
+    (length > 0).then_some(length)
+}
+
+/// Longest first line of a block, in bytes.
+const MAX_BLOCK_HEAD: usize = 8;
