@@ -1,7 +1,7 @@
 //! Stateless requests of 2026-07-28.
 
-use crate::support::{start, stateless_post};
-use mcp_flow_server::{Context, Tool};
+use crate::support::{call, in_session, start, stateless_post};
+use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::stateless_meta;
 use mcp_flow_testkit_fixture::Fixture;
@@ -143,4 +143,47 @@ async fn subscriptions_receive_changes_on_their_stream() {
     running.stop().await;
     assert_eq!(stream.message().await.unwrap()["result"]["resultType"], "complete");
     assert_eq!(stream.raw_event().await, None);
+}
+
+/// MCP-077: a request whose `_meta` has no trace context is part of the trace in its headers.
+#[tokio::test]
+async fn trace_context_is_read_from_headers() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-01";
+    let traced = Tool::builder("traced").handler(async |context: Context, _: Value| {
+        let trace = context.trace().cloned().unwrap_or_default();
+        let parent = trace.parent.map(|parent| parent.to_string());
+        json!([parent, trace.state, trace.baggage]).to_string()
+    });
+    let server = Server::builder("traced", "1.0.0").tools([traced.unwrap()]).build().unwrap();
+    let running = start(&server).await;
+    let session = running.open_session("2025-11-25").await;
+    let params = json!({"name": "traced", "arguments": {}});
+    let mut meta = stateless_meta();
+    meta["traceparent"] = OTHER.into();
+    let named = json!({"name": "traced", "arguments": {}, "_meta": meta});
+    let long = "x".repeat(20_000);
+    for (request, said) in [
+        (
+            stateless_post("tools/call", params.clone()),
+            [Some(PARENT), Some("a=1,b=2"), Some("t=1")],
+        ),
+        (
+            in_session(&session, call(1, "traced", json!({}))),
+            [Some(PARENT), Some("a=1,b=2"), Some("t=1")],
+        ),
+        (stateless_post("tools/call", named), [Some(OTHER), None, None]),
+    ] {
+        let request = request.header("traceparent", PARENT);
+        let request = request.header("tracestate", "a=1,b=2").header("baggage", "t=1");
+        let answer = running.send(request).await.json().await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text, json!(said).to_string());
+    }
+    for (parent, baggage) in [("nonsense", "\u{e9}"), ("", &*long)] {
+        let request = stateless_post("tools/call", params.clone()).header("traceparent", parent);
+        let answer = running.send(request.header("baggage", baggage)).await.json().await;
+        assert_eq!(answer["result"]["content"][0]["text"], "[null,null,null]", "{answer}");
+    }
+    running.stop().await;
 }

@@ -172,14 +172,15 @@ async fn post(
         }
     };
     let forwarded = request.extensions().get::<ForwardedRequest>().cloned();
-    let (frame, _held) = match request_body::read(service, request.into_body()).await {
+    let (head, body) = request.into_parts();
+    let (frame, _held) = match request_body::read(service, body).await {
         Ok(frame) => frame,
         Err(rejection) => return rejection,
     };
     if let Some(rejection) = forwarded.and_then(|forwarded| forwarded.reject_other_body(&frame)) {
         return rejection;
     }
-    let frame = match posted::decode(&service.server, &frame) {
+    let frame = match posted::decode(&service.server, &head.headers, &frame) {
         Ok(frame) => frame,
         Err(rejection) => return rejection,
     };

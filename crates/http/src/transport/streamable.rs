@@ -77,7 +77,7 @@ async fn post(
     {
         return rejection;
     }
-    let decoded = match posted::decode(&service.server, &frame) {
+    let decoded = match posted::decode(&service.server, &head.headers, &frame) {
         Ok(decoded) => decoded,
         Err(rejection) => return rejection,
     };

@@ -1,4 +1,4 @@
-//! W3C Trace Context and Baggage in `_meta`.
+//! W3C Trace Context and Baggage, in `_meta` or in headers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,10 +51,21 @@ impl TraceContext {
         state: Option<Raw<'_>>,
         baggage: Option<Raw<'_>>,
     ) -> Option<Self> {
-        let parent = parent.and_then(Raw::as_text).and_then(|text| text.parse().ok());
+        let [parent, state, baggage] =
+            [parent, state, baggage].map(|raw| raw.and_then(Raw::as_text));
+        Self::from_texts(parent.as_deref(), state.as_deref(), baggage.as_deref())
+    }
+
+    /// Reads the values of three members of `_meta`, or of headers.
+    pub fn from_texts(
+        parent: Option<&str>,
+        state: Option<&str>,
+        baggage: Option<&str>,
+    ) -> Option<Self> {
+        let parent = parent.and_then(|text| text.parse().ok());
         let state =
-            state.filter(|_| parent.is_some()).and_then(|raw| opaque(raw, MAX_STATE_LENGTH));
-        let baggage = baggage.and_then(|raw| opaque(raw, MAX_BAGGAGE_LENGTH));
+            state.filter(|_| parent.is_some()).and_then(|text| opaque(text, MAX_STATE_LENGTH));
+        let baggage = baggage.and_then(|text| opaque(text, MAX_BAGGAGE_LENGTH));
         (parent.is_some() || baggage.is_some()).then_some(Self { parent, state, baggage })
     }
 
@@ -75,10 +86,9 @@ impl TraceContext {
 }
 
 /// Reads a text that is only passed on, if it is printable and not too long.
-fn opaque(raw: Raw<'_>, longest: usize) -> Option<Box<str>> {
-    let text = raw.as_text()?;
+fn opaque(text: &str, longest: usize) -> Option<Box<str>> {
     let is_good = !text.is_empty() && text.len() <= longest && text.bytes().all(is_printable);
-    is_good.then(|| text.as_ref().into())
+    is_good.then(|| text.into())
 }
 
 impl TraceParent {

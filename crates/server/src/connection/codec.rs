@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Message, RequestId, RpcError};
 use mcp_flow_seal::envelope::{EnvelopeError, ServerChannel, is_envelope};
 
@@ -22,9 +23,18 @@ pub struct DecodedFrame<'a> {
     /// The bytes of the message, without an envelope.
     pub(super) message: &'a [u8],
     signer: Option<ReplySigner>,
+    /// The trace context beside the frame.
+    pub(super) trace: Option<TraceContext>,
 }
 
 impl<'a> DecodedFrame<'a> {
+    /// Sets the trace context that came beside the frame, as in the headers of a POST. It is that of
+    /// requests whose `_meta` has none.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceContext>) -> Self {
+        Self { trace, ..self }
+    }
+
     /// The message, or the batch.
     pub fn incoming(&self) -> &Incoming<'a> {
         &self.incoming
@@ -81,7 +91,7 @@ impl Server {
             }
         };
         match Incoming::decode(message, Encoding::Json) {
-            Ok(incoming) => Ok(DecodedFrame { incoming, message, signer }),
+            Ok(incoming) => Ok(DecodedFrame { incoming, message, signer, trace: None }),
             Err(InvalidMessage { id, error }) => Err(RejectedFrame { id, error, signer }),
         }
     }
@@ -99,7 +109,7 @@ impl Connection {
         let connection = &self.inner;
         let message = verify(connection, frame)?;
         match Incoming::decode(message, connection.output.encoding()) {
-            Ok(incoming) => Some(DecodedFrame { incoming, message, signer: None }),
+            Ok(incoming) => Some(DecodedFrame { incoming, message, signer: None, trace: None }),
             Err(invalid) => {
                 connection.output.show_message(MessageSender::Client, message);
                 let InvalidMessage { id, error } = explain(message, invalid);

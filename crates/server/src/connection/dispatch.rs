@@ -29,6 +29,7 @@ use crate::tool::{Tool, direct};
 /// Dispatches the message or the batch of a frame.
 pub(super) fn receive(connection: &Arc<ConnectionInner>, frame: DecodedFrame<'_>, route: Route) {
     connection.output.show_message(MessageSender::Client, frame.message);
+    let route = route.traced(frame.trace);
     match frame.incoming {
         Incoming::Message(message) => dispatch_message(connection, message, frame.message, route),
         Incoming::Batch(batch) => batch::receive(connection, batch, &route),
@@ -179,7 +180,8 @@ fn start_call(connection: &Arc<ConnectionInner>, request: Request<'_>, route: Ro
         None if direct_tool(connection, &method).is_some() => Some(method::TOOLS_CALL),
         known => known,
     };
-    let received = meta.as_ref().ok().and_then(|meta| meta.as_ref()?.trace.as_ref());
+    let own = meta.as_ref().ok().and_then(|meta| meta.as_ref()?.trace.as_ref());
+    let received = own.or_else(|| route.trace());
     let span = mcp_flow_telemetry::begin_call(received);
     let trace = || received.cloned();
     let tool = |name: &str| connection.server.find_tool(name);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mcp_flow_proto::RpcError;
+use mcp_flow_proto::model::TraceContext;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -162,6 +163,8 @@ pub(crate) struct Route {
     principal: Option<Principal>,
     /// The send position when the request was received, if it could not be served at once.
     received: Option<SendPosition>,
+    /// The trace context that came beside the frame.
+    trace: Option<Arc<TraceContext>>,
 }
 
 /// A position in the output of a connection: the number of segments its transport had taken to send.
@@ -194,7 +197,7 @@ impl SendPosition {
 impl Route {
     /// The route of messages outside any exchange.
     pub(super) const COMMON: Self =
-        Self { queue: None, batch: None, principal: None, received: None };
+        Self { queue: None, batch: None, principal: None, received: None, trace: None };
 
     /// The principal of messages on this route, if it differs from the connection's.
     pub(crate) fn principal(&self) -> Option<&Principal> {
@@ -209,6 +212,16 @@ impl Route {
     /// The send position when the request was received, if it was parked.
     pub(crate) fn received(&self) -> Option<SendPosition> {
         self.received
+    }
+
+    /// The route of a request with a trace context beside it.
+    pub(super) fn traced(self, trace: Option<TraceContext>) -> Self {
+        Self { trace: trace.map(Arc::new), ..self }
+    }
+
+    /// The trace context of requests whose `_meta` has none.
+    pub(super) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_deref()
     }
 
     /// Asks the transport to close the stream of the exchange for now, if it has one.
