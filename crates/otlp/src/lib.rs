@@ -104,8 +104,12 @@ impl SpanSink for Sink {
         self.pipeline.spans.is_some() && self.sampler.samples(parent, trace)
     }
 
+    fn measures(&self, kind: SpanKind) -> bool {
+        kind == SpanKind::Client && self.pipeline.histograms.is_some()
+    }
+
     fn record(&self, span: &FinishedSpan) {
-        if let Some(spans) = &self.pipeline.spans {
+        if let Some(spans) = self.pipeline.spans.as_ref().filter(|_| span.id.is_sampled()) {
             spans.push(|record| spans::encode(record, span));
         }
         if let Some(histograms) = &self.pipeline.histograms

@@ -4,14 +4,19 @@ use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::model::TraceParent;
 
-use crate::span::FinishedSpan;
+use crate::span::{FinishedSpan, SpanKind};
 
 /// Records spans. All methods run on the path of calls and must not block.
 pub trait SpanSink: Send + Sync + 'static {
     /// Decides whether a new span is recorded: by its parent, if it has one, or by its trace id.
     fn samples(&self, parent: Option<&TraceParent>, trace: u128) -> bool;
 
-    /// Records a finished span that was sampled.
+    /// Returns whether spans of a kind are recorded even if they are not sampled, to be measured.
+    fn measures(&self, _kind: SpanKind) -> bool {
+        false
+    }
+
+    /// Records a finished span. If it is not sampled, it is only measured.
     fn record(&self, span: &FinishedSpan);
 }
 

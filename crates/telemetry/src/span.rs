@@ -17,8 +17,8 @@ pub struct Span(Option<Box<Running>>);
 #[derive(Debug)]
 struct Running {
     span: FinishedSpan,
-    /// Context of what runs within the span.
-    context: Arc<TraceContext>,
+    /// Context of what runs within the span; none if it is only measured.
+    context: Option<Arc<TraceContext>>,
     begun: Instant,
     /// Time between the start and `begun`.
     before: Duration,
@@ -32,7 +32,7 @@ pub struct FinishedSpan {
     pub name: Cow<'static, str>,
     /// Kind of work.
     pub kind: SpanKind,
-    /// Ids of the trace and of this span.
+    /// Ids of the trace and of this span. One that is not sampled is measured, and no part of a trace.
     pub id: TraceParent,
     /// Span that this one is a part of.
     pub parent: Option<u64>,
@@ -77,7 +77,7 @@ pub enum SpanKind {
 }
 
 impl Span {
-    /// Starts a part of what runs now. Empty if that is not traced.
+    /// Starts a part of what runs now, as [`child_of`](Self::child_of) does.
     pub fn start(kind: SpanKind, name: impl FnOnce() -> Cow<'static, str>) -> Self {
         if !sink::is_enabled() {
             return Self(None);
@@ -85,20 +85,25 @@ impl Span {
         Self::child_of(context::current().as_ref(), kind, name)
     }
 
-    /// Starts a part of what has this context. Empty if that is not traced.
+    /// Starts a part of what has this context. Empty if that is not traced and spans of this kind are not
+    /// measured either.
     pub fn child_of(
         outer: Option<&Arc<TraceContext>>,
         kind: SpanKind,
         name: impl FnOnce() -> Cow<'static, str>,
     ) -> Self {
-        if !sink::is_enabled() {
-            return Self(None);
+        let Some(sink) = sink::installed() else { return Self(None) };
+        let sampled = outer.and_then(|outer| Some((outer, outer.parent?)));
+        let sampled = sampled.filter(|(_, parent)| parent.is_sampled());
+        let trace = sampled.map_or_else(identifier::trace_id, |(_, parent)| parent.trace_id());
+        let id = TraceParent::new(trace, identifier::span_id(), sampled.is_some());
+        match (id, sampled) {
+            (Some(id), Some((outer, parent))) => {
+                Self::begin(name(), kind, id, Some(parent.span_id()), Some(outer))
+            }
+            (Some(id), None) if sink.measures(kind) => Self::begin(name(), kind, id, None, None),
+            _ => Self(None),
         }
-        let Some(outer) = outer else { return Self(None) };
-        let Some(parent) = outer.parent.filter(TraceParent::is_sampled) else { return Self(None) };
-        let id = TraceParent::new(parent.trace_id(), identifier::span_id(), true);
-        let Some(id) = id else { return Self(None) };
-        Self::begin(name(), kind, id, Some(parent.span_id()), Some(outer))
     }
 
     /// Starts a trace of its own, for work that no call causes.
@@ -133,13 +138,14 @@ impl Span {
             links: Vec::new(),
             error: None,
         };
-        let (context, begun) = (Arc::new(context), Instant::now());
+        let context = id.is_sampled().then(|| Arc::new(context));
+        let begun = Instant::now();
         Self(Some(Box::new(Running { span, context, begun, before: Duration::ZERO })))
     }
 
-    /// Returns the context of what runs within the span; `None` if it is empty.
+    /// Returns the context of what runs within the span; `None` if it is not part of a trace.
     pub fn context(&self) -> Option<Arc<TraceContext>> {
-        self.0.as_ref().map(|running| running.context.clone())
+        self.0.as_ref().and_then(|running| running.context.clone())
     }
 
     /// Returns whether the span is recorded.
