@@ -25,6 +25,7 @@ use crate::pool::Lease;
 use crate::question::{AskCapabilities, CallHost, LiveQuestion, known_method};
 use crate::result;
 use crate::session::Sessions;
+use crate::streams;
 use crate::task::{self, RoundState};
 use crate::upstream::Upstream;
 
@@ -258,7 +259,7 @@ impl Forwarded {
         round: Option<Round>,
         context: Option<&Context>,
     ) -> BoxFuture<'static, Result<OwnedRaw, Error>> {
-        match self {
+        let sent = match self {
             Self::Tool { name, arguments, meta } => {
                 let request = client.call_tool(name, arguments.clone()).encoded();
                 start(request.meta(meta.clone()), host, round, context)
@@ -272,7 +273,9 @@ impl Forwarded {
                 let request = client.read_resource(uri).encoded();
                 start(request.meta(meta.clone()), host, round, context)
             }
-        }
+        };
+        let client = client.clone();
+        Box::pin(async move { streams::inline(&client, sent.await?).await })
     }
 
     /// Replies with a complete result.

@@ -43,6 +43,7 @@ mod result;
 mod search;
 mod session;
 mod settings;
+mod streams;
 mod task;
 mod upstream;
 mod uri_template;

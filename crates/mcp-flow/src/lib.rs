@@ -88,12 +88,12 @@ pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, App, AppBuilder, AskError, BadPrompt,
     BadResource, BadTool, BuildError, Bulk, Connection, ConnectionEnd, ConnectionEvent,
-    ConnectionInfo, ContentForm, Context, Dialect, Elicited, Failure, Form, Hook, IntoPromptOutput,
-    IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits, MessageSender, MessageTap, Peer,
-    Permissions, Principal, Prompt, PromptOutput, Rate, Resource, ResourceTemplate, Server,
-    ServerBuilder, SharedNotice, Signing, Structured, Tool, ToolNames, ToolOutput, Verifier,
-    VersionPolicy, Veto, WeakServer, ask, bulk, completion, content, context, datagram, input,
-    load, observe, permissions, prompt, resource, strip_control_characters, tool,
+    ConnectionInfo, ContentForm, ContentTap, Context, Dialect, Elicited, Failure, Form, Hook,
+    IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits, MessageSender,
+    MessageTap, Peer, Permissions, Principal, Prompt, PromptOutput, Rate, Resource,
+    ResourceTemplate, Server, ServerBuilder, SharedNotice, Signing, Structured, Tool, ToolNames,
+    ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk, completion, content, context,
+    datagram, input, load, observe, permissions, prompt, resource, strip_control_characters, tool,
 };
 #[cfg(feature = "flows")]
 pub use mcp_flow_session as session;

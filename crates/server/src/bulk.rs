@@ -21,6 +21,7 @@ use serde_json::json;
 use tokio::io::AsyncRead;
 
 use crate::context::Context;
+use crate::tap::ConnectionTap;
 
 pub use reader::BulkReader;
 pub use side_channel::{DeliveryFuture, DeliveryRejected, DeliveryRequest, Location, SideChannel};
@@ -48,6 +49,8 @@ pub struct Bulk {
     source: Source,
     /// Set for bytes that are delivered inline only.
     is_inline: bool,
+    /// Sees what is read to be sent.
+    tap: Option<ConnectionTap>,
 }
 
 /// The source of the bytes.
@@ -83,7 +86,8 @@ impl Bulk {
     }
 
     fn new(name: impl Into<String>, size: Option<u64>, source: Source) -> Self {
-        Self { name: name.into(), uri: None, mime_type: None, size, source, is_inline: false }
+        let (uri, mime_type) = (None, None);
+        Self { name: name.into(), uri, mime_type, size, source, is_inline: false, tap: None }
     }
 
     /// Sets the MIME type.
@@ -112,6 +116,11 @@ impl Bulk {
     pub fn inline(mut self) -> Self {
         self.is_inline = true;
         self
+    }
+
+    /// Shows what is read from now on.
+    fn tapped(self, tap: Option<ConnectionTap>) -> Self {
+        Self { tap, ..self }
     }
 
     /// Sets URI and MIME type where they are not set.
@@ -144,7 +153,7 @@ impl Bulk {
     /// Reads a range of a seekable payload; `None` for others. Fails if the file has become too
     /// short.
     pub fn read_range(&self, range: Range<u64>) -> Option<BulkReader> {
-        match &self.source {
+        let reader = match &self.source {
             Source::File(file) => {
                 let size = self.size.unwrap_or(u64::MAX).min(range.end).saturating_sub(range.start);
                 Some(BulkReader::file(file.clone(), range).exactly(size))
@@ -156,7 +165,8 @@ impl Bulk {
                 Some(BulkReader::bytes(bytes.slice(offset(start)..offset(end))))
             }
             Source::Reader(..) => None,
-        }
+        };
+        reader.map(|reader| reader.tapped(self.tap.as_ref(), &self.name))
     }
 
     /// Reads all of it. Fails if the source ends before the known size.
@@ -166,6 +176,7 @@ impl Bulk {
             Source::Bytes(bytes) => BulkReader::bytes(bytes),
             Source::Reader(begun, reader) => BulkReader::stream(begun, reader),
         };
+        let reader = reader.tapped(self.tap.as_ref(), &self.name);
         match self.size {
             Some(size) => reader.exactly(size),
             None => reader,
@@ -348,7 +359,8 @@ impl Context {
             Ok(()) => {
                 self.call().use_side_channel();
                 let request = DeliveryRequest { request: self.id(), principal: self.principal() };
-                let location = side_channel.deliver(&request, bulk).await;
+                let location =
+                    side_channel.deliver(&request, bulk.tapped(self.content_tap())).await;
                 // A call abandoned meanwhile has reported so before this payload was registered.
                 if self.call().is_answered() {
                     side_channel.replied(self.id(), false);

@@ -29,6 +29,7 @@ use crate::input::Rounds;
 use crate::limits::Limits;
 use crate::permissions::PermissionKind;
 use crate::server::Server;
+use crate::tap::ConnectionTap;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -210,6 +211,12 @@ impl Context {
     /// The side channel of the transport, if it has one.
     pub(crate) fn side_channel(&self) -> Option<&Arc<dyn SideChannel>> {
         self.call.connection.info.side_channel.as_ref()
+    }
+
+    /// The tap for content that is sent beside the messages of the connection.
+    pub(crate) fn content_tap(&self) -> Option<ConnectionTap> {
+        let tap = self.call.connection.server.tap()?.clone();
+        Some(ConnectionTap { tap, connection: self.call.connection.info.number })
     }
 
     /// The connection of the call, without keeping it alive.

@@ -86,7 +86,7 @@ pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder, WeakServer};
 pub use shared_notice::{ListKind, SharedNotice};
 pub use signing::Signing;
-pub use tap::{MessageSender, MessageTap};
+pub use tap::{ContentTap, MessageSender, MessageTap};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mcp_flow::{Encoding, MessageSender, MessageTap, Raw};
-use mcp_flow_cassette::Recorder;
+use mcp_flow::{ContentTap, Encoding, MessageSender, MessageTap, Raw};
+use mcp_flow_cassette::{RecordedContent, Recorder};
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
@@ -29,7 +29,7 @@ pub(crate) fn finish(recorder: &Recorder) {
     }
 }
 
-/// Tap that records every message.
+/// Tap that records every message, and the digests of what is sent beside them.
 pub(crate) struct RecordingTap(pub(crate) Recorder);
 
 impl MessageTap for RecordingTap {
@@ -42,5 +42,18 @@ impl MessageTap for RecordingTap {
                 self.0.record_message(is_from_client, connection, value.to_string().as_bytes());
             }
         }
+    }
+
+    fn content(&self, _: u64, name: &str) -> Option<Box<dyn ContentTap>> {
+        Some(Box::new(RecordingContentTap(self.0.record_content(name))))
+    }
+}
+
+/// Tap that records a download or stream.
+struct RecordingContentTap(RecordedContent);
+
+impl ContentTap for RecordingContentTap {
+    fn piece(&mut self, bytes: &[u8]) {
+        self.0.push(bytes);
     }
 }

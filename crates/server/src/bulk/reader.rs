@@ -12,12 +12,23 @@ use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::JoinHandle;
 
+use crate::tap::{ConnectionTap, ContentTap};
+
 /// The pieces of a payload, as a stream of bytes.
 ///
 /// At most two pieces are in memory: the one taken last, and the one being read ahead.
 pub struct BulkReader {
     from: From,
     expected: Option<Expected>,
+    tap: TapState,
+}
+
+/// The tap that sees the pieces.
+enum TapState {
+    /// Waits for the first piece: not all readers are read.
+    Waiting(ConnectionTap, String),
+    Begun(Box<dyn ContentTap>),
+    None,
 }
 
 /// The announced size, and the number of bytes read.
@@ -47,7 +58,7 @@ impl BulkReader {
     }
 
     fn new(from: From) -> Self {
-        Self { from, expected: None }
+        Self { from, expected: None, tap: TapState::None }
     }
 
     /// Requires an exact size: with fewer or more bytes reading fails, so that a truncated payload
@@ -55,6 +66,12 @@ impl BulkReader {
     pub(super) fn exactly(mut self, size: u64) -> Self {
         self.expected = Some(Expected { size, read: 0 });
         self
+    }
+
+    /// Shows the pieces to a tap, if there is one.
+    pub(super) fn tapped(self, tap: Option<&ConnectionTap>, name: &str) -> Self {
+        let Some(tap) = tap else { return self };
+        Self { tap: TapState::Waiting(tap.clone(), name.to_owned()), ..self }
     }
 
     /// The underlying reader, if there is one.
@@ -71,18 +88,31 @@ impl Stream for BulkReader {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        let piece = ready!(this.from.poll_piece(context));
-        let Some(expected) = &mut this.expected else { return Poll::Ready(piece) };
-        let checked = match piece {
-            Some(Ok(piece)) => Some(expected.check(piece)),
-            Some(Err(error)) => Some(Err(error)),
-            None => expected.missing().map(Err),
-        };
-        if !matches!(checked, Some(Ok(_))) {
-            // Fails only once.
-            this.expected = None;
+        let mut piece = ready!(this.from.poll_piece(context));
+        if let Some(expected) = &mut this.expected {
+            piece = match piece {
+                Some(Ok(piece)) => Some(expected.check(piece)),
+                Some(Err(error)) => Some(Err(error)),
+                None => expected.missing().map(Err),
+            };
         }
-        Poll::Ready(checked)
+        match &piece {
+            Some(Ok(piece)) => this.tap.show(piece),
+            // Fails only once.
+            _ => (this.expected, this.tap) = (None, TapState::None),
+        }
+        Poll::Ready(piece)
+    }
+}
+
+impl TapState {
+    fn show(&mut self, piece: &[u8]) {
+        if let Self::Waiting(ConnectionTap { tap, connection }, name) = self {
+            *self = tap.content(*connection, name).map_or(Self::None, Self::Begun);
+        }
+        if let Self::Begun(tap) = self {
+            tap.piece(piece);
+        }
     }
 }
 
