@@ -63,6 +63,11 @@ async fn talk(client: &Client, calls: &Calls) {
         // Some exist only as a part of others.
         let _ = client.read_resource(&resource.uri).await;
     }
+    for template in client.resource_templates().all().await.unwrap_or_default() {
+        // Those of the official server are numbered, and say when they were made, in base64 as well.
+        let uri = template.uri_template.replace("{resourceId}", "2");
+        client.read_resource(&uri).await.unwrap();
+    }
     for prompt in client.prompts().all().await.unwrap_or_default() {
         if prompt.arguments.is_empty() {
             client.get_prompt(&prompt.name, None::<(String, String)>).await.unwrap();
@@ -77,4 +82,4 @@ async fn talk(client: &Client, calls: &Calls) {
 }
 
 /// Verifications of each server.
-const RUNS: usize = 3;
+const RUNS: usize = 20;

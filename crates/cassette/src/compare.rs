@@ -1,11 +1,13 @@
 //! Differences between a recorded and a live result.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use mcp_flow_proto::secrets::decode_base64_text;
 use regex::Regex;
 use serde_json::Value;
 
 use crate::mask::MASK;
+use crate::renamed::Renamed;
 
 /// A place at which two values differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +66,8 @@ pub(crate) struct Comparison<'a> {
     pub(crate) is_strict: bool,
     pub(crate) patterns: &'a CommonPatterns,
     pub(crate) differences: Vec<Difference>,
-    /// Opaque texts that differ: later requests of the client refer to them.
-    pub(crate) renamed: Vec<(String, String)>,
+    /// Texts that may differ and do: later requests of the client refer to them.
+    pub(crate) renamed: Renamed,
 }
 
 /// Patterns of texts that differ from run to run.
@@ -99,18 +101,22 @@ impl CommonPatterns {
 
 impl Comparison<'_> {
     pub(crate) fn compare(&mut self, path: &str, recorded: &Value, live: &Value) {
-        if self.differences.len() >= MAX_DIFFERENCES || self.variations.varies(self.request, path) {
+        if self.variations.varies(self.request, path) {
+            self.renamed.note(path, recorded, live);
+            return;
+        }
+        if self.differences.len() >= MAX_DIFFERENCES {
             return;
         }
         match (recorded, live) {
             (Value::Object(before), Value::Object(now)) => {
                 for (name, value) in before {
-                    if self.is_ignored(name) {
-                        self.note_renamed(value, now.get(name));
-                        continue;
-                    }
+                    let live = now.get(name);
                     let path = format!("{path}.{name}");
-                    match now.get(name) {
+                    match live {
+                        _ if self.is_ignored(name) => {
+                            self.renamed.note(&path, value, live.unwrap_or(&Value::Null));
+                        }
                         Some(live) => self.compare(&path, value, live),
                         None => self.differ(path, Some(value), None),
                     }
@@ -121,38 +127,60 @@ impl Comparison<'_> {
                     }
                 }
             }
-            (Value::Array(before), Value::Array(now)) => {
-                for (index, value) in before.iter().enumerate() {
-                    let path = format!("{path}.{index}");
-                    match now.get(index) {
-                        Some(live) => self.compare(&path, value, live),
-                        None => self.differ(path, Some(value), None),
+            (Value::Array(before), Value::Array(now)) => self.compare_arrays(path, before, now),
+            (Value::String(before), Value::String(now)) if before != now => {
+                match inner_values(before, now) {
+                    Some((before, now)) => self.compare(path, &before, &now),
+                    None if self.is_common_variation(before, now) => {
+                        self.renamed.note(path, recorded, live);
                     }
-                }
-                for (index, value) in now.iter().enumerate().skip(before.len()) {
-                    self.differ(format!("{path}.{index}"), None, Some(value));
-                }
-            }
-            (Value::String(before), Value::String(now))
-                if before != now && inner_json(before).is_some() && inner_json(now).is_some() =>
-            {
-                // Formatting and order of JSON within a text do not matter, and masking changes them.
-                let (before, now) = (inner_json(before), inner_json(now));
-                self.compare(path, &before.unwrap_or_default(), &now.unwrap_or_default());
-            }
-            (Value::String(before), Value::String(now)) => {
-                let is_same = before == now || self.is_common_variation(before, now);
-                if before != now {
-                    self.note_renamed(recorded, Some(live));
-                }
-                if !is_same {
-                    self.differ(path.to_owned(), Some(recorded), Some(live));
+                    None => self.differ(path.to_owned(), Some(recorded), Some(live)),
                 }
             }
             (Value::Number(before), Value::Number(now)) if before.as_f64() == now.as_f64() => {}
             (Value::String(before), _) if before == MASK => {}
             _ if recorded == live => {}
             _ => self.differ(path.to_owned(), Some(recorded), Some(live)),
+        }
+    }
+
+    /// Compares values in their order, or by their names: one more tool does not change the others.
+    fn compare_arrays(&mut self, path: &str, before: &[Value], now: &[Value]) {
+        let Some((old, new)) = names_of(before).zip(names_of(now)) else {
+            for (index, value) in before.iter().enumerate() {
+                let path = format!("{path}.{index}");
+                match now.get(index) {
+                    Some(live) => self.compare(&path, value, live),
+                    None => self.differ(path, Some(value), None),
+                }
+            }
+            for (index, value) in now.iter().enumerate().skip(before.len()) {
+                self.differ(format!("{path}.{index}"), None, Some(value));
+            }
+            return;
+        };
+        let positions: HashMap<&str, usize> =
+            new.iter().enumerate().map(|(at, name)| (*name, at)).collect();
+        let mut kept = Vec::new();
+        for (index, (name, value)) in old.iter().zip(before).enumerate() {
+            let path = format!("{path}.{index}");
+            match positions.get(name) {
+                Some(at) => {
+                    self.compare(&path, value, &now[*at]);
+                    kept.push(*at);
+                }
+                None => self.differ(path, Some(value), None),
+            }
+        }
+        let known: HashSet<&str> = old.iter().copied().collect();
+        for (index, (name, value)) in new.iter().zip(now).enumerate() {
+            if !known.contains(name) {
+                self.differ(format!("{path}.{index}"), None, Some(value));
+            }
+        }
+        if !kept.is_sorted() {
+            let in_order = |names: &[&str]| Value::from(names.join(", "));
+            self.differ(path.to_owned(), Some(&in_order(&old)), Some(&in_order(&new)));
         }
     }
 
@@ -171,15 +199,6 @@ impl Comparison<'_> {
         }
     }
 
-    fn note_renamed(&mut self, before: &Value, now: Option<&Value>) {
-        if let (Some(before), Some(now)) = (before.as_str(), now.and_then(Value::as_str))
-            && before != now
-            && before.len() >= MIN_RENAMED
-        {
-            self.renamed.push((before.to_owned(), now.to_owned()));
-        }
-    }
-
     fn differ(&mut self, path: String, recorded: Option<&Value>, live: Option<&Value>) {
         if self.variations.varies(self.request, &path) {
             return;
@@ -193,10 +212,25 @@ impl Comparison<'_> {
     }
 }
 
-/// The object or array that a text holds.
-fn inner_json(text: &str) -> Option<Value> {
-    let text = text.trim();
-    text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
+/// The values that two texts hold: JSON, whose formatting and order do not matter and change when it is
+/// masked, or texts in base64.
+fn inner_values(before: &str, now: &str) -> Option<(Value, Value)> {
+    let json = |text: &str| -> Option<Value> {
+        let text = text.trim();
+        text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
+    };
+    let base64 = |text: &str| (text.len() >= MIN_BASE64).then(|| decode_base64_text(text))?;
+    json(before).zip(json(now)).or_else(|| Some((base64(before)?.into(), base64(now)?.into())))
+}
+
+/// The names or URIs of objects, if each has one of its own.
+fn names_of(values: &[Value]) -> Option<Vec<&str>> {
+    fn name(value: &Value) -> Option<&str> {
+        ["name", "uri", "uriTemplate"].iter().find_map(|member| value.get(member)?.as_str())
+    }
+    let names: Vec<_> = values.iter().map(name).collect::<Option<_>>()?;
+    let unique = names.iter().collect::<HashSet<_>>().len();
+    (unique == names.len()).then_some(names)
 }
 
 /// Returns whether a live value is a recorded one apart from what was masked and what varies.
@@ -240,8 +274,10 @@ fn fits_mask(before: &str, now: &str) -> bool {
 }
 
 /// Members whose values mean something only to the server that gave them.
-const OPAQUE: [&str; 7] = [
+const OPAQUE: [&str; 9] = [
     "requestState",
+    "sessionId",
+    "sessionToken",
     "nextCursor",
     "taskId",
     "createdAt",
@@ -250,8 +286,8 @@ const OPAQUE: [&str; 7] = [
     "_meta",
 ];
 
-/// Shortest text that later requests are searched for.
-const MIN_RENAMED: usize = 4;
+/// Shortest base64 that is compared by what it holds.
+const MIN_BASE64: usize = 12;
 
 const MAX_DIFFERENCES: usize = 100;
 
@@ -260,6 +296,7 @@ const MAX_SHOWN: usize = 200;
 #[cfg(test)]
 mod tests {
     use super::{CommonPatterns, Comparison, Variations};
+    use crate::renamed::Renamed;
     use serde_json::{Value, json};
 
     fn differences(recorded: &Value, live: &Value, variations: &Variations) -> Vec<String> {
@@ -270,7 +307,7 @@ mod tests {
             is_strict: false,
             patterns: &patterns,
             differences: Vec::new(),
-            renamed: Vec::new(),
+            renamed: Renamed::default(),
         };
         comparison.compare("result", recorded, live);
         comparison.differences.into_iter().map(|difference| difference.path).collect()
@@ -295,6 +332,22 @@ mod tests {
             (json!("made at 9:18:05 AM"), json!("made at 10:00:59 PM"), &[]),
             (json!("{\"a\":1,\"b\":\"[masked]\"}"), json!("{\n \"b\": \"x\", \"a\": 1}"), &[]),
             (json!("{\"a\":1}"), json!("{\"a\":2}"), &["result.a"]),
+            (json!({"sessionId": "a1", "sessionToken": "b"}), json!({"sessionId": "c2"}), &[]),
+            // "made at 8:28:34 PM", "made at 9:07:01 AM", "sold at 9:07:01 AM" in base64.
+            (json!("bWFkZSBhdCA4OjI4OjM0IFBN"), json!("bWFkZSBhdCA5OjA3OjAxIEFN"), &[]),
+            (json!("bWFkZSBhdCA4OjI4OjM0IFBN"), json!("c29sZCBhdCA5OjA3OjAxIEFN"), &["result"]),
+            // What has a name is compared by it, wherever it is.
+            (
+                json!([{"name": "a", "x": 1}, {"name": "b", "x": 1}, {"name": "c", "x": 1}]),
+                json!([{"name": "new"}, {"name": "a", "x": 1}, {"name": "b", "x": 2}]),
+                &["result.1.x", "result.2", "result.0"],
+            ),
+            (json!([{"uri": "a"}, {"uri": "b"}]), json!([{"uri": "b"}, {"uri": "a"}]), &["result"]),
+            (
+                json!([{"name": "a"}, {"name": "a"}]),
+                json!([{"name": "a"}, {"name": "b"}]),
+                &["result.1.name"],
+            ),
         ] {
             assert_eq!(differences(&recorded, &live, &none), expected, "{recorded} {live}");
         }

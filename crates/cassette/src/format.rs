@@ -98,8 +98,8 @@ pub struct Cassette {
     pub header: CassetteHeader,
     /// Remarks for people, such as that the recording is incomplete.
     pub remarks: Vec<String>,
-    /// True if the file ends before the recording did: it was interrupted or cut off.
-    pub is_truncated: bool,
+    /// True if messages are missing: the recording was interrupted, stopped, cut off or too slow.
+    pub is_incomplete: bool,
     pub(crate) records: Vec<Record>,
 }
 
@@ -170,7 +170,7 @@ impl Cassette {
         }
         let header = serde_json::from_slice(&text).map_err(|_| CassetteError::NotACassette)?;
         let mut cassette =
-            Self { header, remarks: Vec::new(), is_truncated: false, records: Vec::new() };
+            Self { header, remarks: Vec::new(), is_incomplete: false, records: Vec::new() };
         let (mut line, mut is_complete) = (1, false);
         loop {
             line += 1;
@@ -204,7 +204,7 @@ impl Cassette {
         if !is_complete {
             let what = "the recording has no end; it was interrupted, and may be incomplete";
             cassette.remarks.push(what.to_owned());
-            cassette.is_truncated = true;
+            cassette.is_incomplete = true;
         }
         Ok(cassette)
     }
@@ -215,11 +215,13 @@ impl Cassette {
             let reason = stopped["reason"].as_str().unwrap_or("no reason given");
             let reason: String = reason.chars().take(200).collect();
             self.remarks.push(format!("line {line}: recording stopped here: {reason}"));
+            self.is_incomplete = true;
             return Ok(true);
         }
         if let Some(lost) = read.lost {
             let count = lost["messages"].as_u64().unwrap_or_default();
             self.remarks.push(format!("line {line}: {count} messages were left out here"));
+            self.is_incomplete = true;
             return Ok(false);
         }
         if read.end.is_some() {

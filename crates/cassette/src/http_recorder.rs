@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -60,6 +60,12 @@ impl HttpRelay {
                  another way with `mcp-flow record FILE -- mcp-flow bridge TARGET`",
             )
         })?;
+        if target.is_webtransport() {
+            return Err(BadTarget::new(
+                "--target names the endpoint of WebTransport, which cannot be relayed; record it with \
+                 `mcp-flow record FILE -- mcp-flow bridge URL`",
+            ));
+        }
         let dialer = Dialer::new(options, &["http/1.1"])?;
         let client = Client::builder(TokioExecutor::new()).build(dialer);
         let mut headers = options.headers().clone();
@@ -147,6 +153,7 @@ impl Relay {
         let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
         let known = inner.connections.find(session_of(request.headers()), &path);
         *request.uri_mut() = inner.relay.target.with_path(&path)?;
+        let links = inner.relay.target.link_rewriter(request.headers().get(header::HOST));
         let is_upgrade = request.headers().contains_key(header::UPGRADE);
         self.adapt_headers(request.headers_mut(), is_upgrade);
         let upgrading = is_upgrade.then(|| hyper::upgrade::on(&mut request));
@@ -189,12 +196,17 @@ impl Relay {
             let nothing = Empty::new().map_err(|never| match never {}).boxed_unsync();
             return Ok(Response::from_parts(head, nothing));
         }
-        let tap = ResponseTap::for_response(&response, is_post, &path);
+        let tap = ResponseTap::for_response(&response, is_post, &path, &inner.recorder);
         remove_hop_headers(response.headers_mut());
+        let links = links.filter(|_| tap.has_messages());
+        if links.is_some() {
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+        }
         let (head, body) = response.into_parts();
         let recorder = inner.recorder.clone();
         let stream = EventStream { connections: inner.connections.clone(), path };
         let copied = CopiedBody::new(body, tap, recorder, (connection, exchange), stream);
+        let copied = copied.rewriting(links);
         Ok(Response::from_parts(head, copied.boxed_unsync()))
     }
 
@@ -205,9 +217,8 @@ impl Relay {
         // Compressed messages cannot be read here.
         headers.remove(header::ACCEPT_ENCODING);
         headers.remove("sec-websocket-extensions");
-        headers.remove(header::HOST);
         let relay = &self.inner.relay;
-        if let Ok(host) = HeaderValue::from_str(relay.target.authority()) {
+        if let Some(host) = relay.target.host_for(headers.remove(header::HOST).as_ref()) {
             headers.insert(header::HOST, host);
         }
         for (name, value) in &relay.headers {

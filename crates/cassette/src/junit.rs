@@ -8,12 +8,15 @@ use crate::verify::VerifyReport;
 pub fn junit_report(name: &str, report: &VerifyReport) -> String {
     let failures = report.exchanges.iter().filter(|exchange| !exchange.is_same()).count();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let errors = usize::from(report.is_truncated);
+    let incomplete = report.is_incomplete.then_some(INCOMPLETE);
+    let errors: Vec<_> =
+        incomplete.into_iter().chain(report.problems.iter().map(String::as_str)).collect();
     let time: f64 = report.exchanges.iter().map(|exchange| exchange.seconds).sum();
     let suite = format!(
-        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{}\" time=\"{time:.3}\"",
+        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"{}\" skipped=\"{}\" time=\"{time:.3}\"",
         escape(name),
-        report.exchanges.len() + errors,
+        report.exchanges.len() + errors.len(),
+        errors.len(),
         report.exchanges.len() - report.compared()
     );
     let _ = writeln!(text, "<testsuites><testsuite {suite}>");
@@ -43,11 +46,12 @@ pub fn junit_report(name: &str, report: &VerifyReport) -> String {
             escape(&all)
         );
     }
-    if report.is_truncated {
+    for error in errors {
         let _ = writeln!(
             text,
-            "<testcase classname=\"{}\" name=\"end\"><error message=\"{TRUNCATED}\"/></testcase>",
-            escape(name)
+            "<testcase classname=\"{}\" name=\"recording and output\"><error message=\"{}\"/></testcase>",
+            escape(name),
+            escape(error)
         );
     }
     text.push_str("</testsuite></testsuites>\n");
@@ -65,8 +69,8 @@ pub fn junit_error(name: &str, problem: &str) -> String {
     )
 }
 
-/// Error of a verification by a recording that was cut off.
-const TRUNCATED: &str = "the recording has no end; less was compared than was recorded";
+/// Error of a verification by a recording without all messages.
+const INCOMPLETE: &str = "messages are missing in the recording; less was compared than there was";
 
 /// Escapes a text for XML, and leaves out characters that XML cannot hold.
 fn escape(text: &str) -> String {

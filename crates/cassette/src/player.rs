@@ -176,11 +176,16 @@ impl Player {
                 self.runs.insert(run, Run { exchange, step: 0, id, token });
                 self.advance(run)
             }
-            Err(_) if method == "ping" => {
-                let message = json!({"jsonrpc": "2.0", "id": id, "result": {}});
+            Err(error) => {
+                let result = match method {
+                    "ping" => Some(json!({})),
+                    "initialize" => self.tape.handshake(&params),
+                    _ => None,
+                };
+                let Some(result) = result else { return vec![self.refusal(run, id, error)] };
+                let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 vec![Reply { run, request: id, delay: Duration::ZERO, message, is_response: true }]
             }
-            Err(error) => vec![self.refusal(run, id, error)],
         }
     }
 
@@ -353,107 +358,4 @@ fn out_of_order(method: &str, params: &Value, next: &str) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::{Value, json};
-
-    use super::{Player, ReplayOptions};
-    use crate::format::Cassette;
-    use crate::tape::Tape;
-
-    fn player(messages: &[(&str, serde_json::Value)]) -> Player {
-        let mut text = "{\"cassette\":1}\n".to_owned();
-        for (from, message) in messages {
-            text += &format!("{}\n", json!({"from": from, "message": message}));
-        }
-        let cassette = Cassette::parse(text.as_bytes()).unwrap();
-        Player::new(Arc::new(Tape::new(&cassette, &[])), ReplayOptions::default())
-    }
-
-    #[test]
-    fn nothing_is_kept_of_messages_that_were_not_recorded() {
-        let mut player = player(&[]);
-        for number in 0..100 {
-            let params = json!({"n": number});
-            let request = json!({"id": number, "method": "tools/call", "params": params});
-            let notification = json!({"method": "notifications/x", "params": params});
-            for message in [request, notification] {
-                player.receive(message.to_string().as_bytes());
-            }
-        }
-        assert!(player.used.is_empty() && player.runs.is_empty(), "{player:?}");
-    }
-
-    /// Requests of a batch are answered together, unless something comes before a response.
-    #[test]
-    fn batches_are_answered() {
-        let call = |id: u64, name: &str| json!({"id": id, "method": "tools/call", "params": {"name": name}});
-        let mut player = player(&[
-            ("client", json!([call(1, "a"), call(2, "b")])),
-            ("server", json!([{"id": 2, "result": "b"}, {"id": 1, "result": "a"}])),
-            ("client", call(3, "c")),
-            ("server", json!({"method": "notifications/message", "params": {}})),
-            ("server", json!({"id": 3, "result": "c"})),
-        ]);
-        let ping = json!({"id": 9, "method": "ping"});
-        let done = json!({"method": "notifications/initialized"});
-        let error = json!({"code": -32600, "message": "Invalid Request"});
-        let refused = json!({"jsonrpc": "2.0", "id": null, "error": error});
-        let answer = |id: u64, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
-        let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}});
-        for (sent, received) in [
-            (
-                json!([call(7, "a"), done, ping]),
-                vec![json!([answer(7, json!("a")), answer(9, json!({}))])],
-            ),
-            (json!([call(5, "b")]), vec![json!([answer(5, json!("b"))])]),
-            (json!([call(6, "c"), ping]), vec![log, answer(6, json!("c")), answer(9, json!({}))]),
-            (json!([done]), vec![]),
-            (json!([]), vec![refused.clone()]),
-            (json!([[7, "ping"]]), vec![json!([refused])]),
-        ] {
-            let replies = player.receive(sent.to_string().as_bytes()).replies;
-            let messages: Vec<_> = replies.into_iter().map(|reply| reply.message).collect();
-            assert_eq!(messages, received, "{sent}");
-        }
-    }
-
-    /// A secret that was said before is masked in the recording, wherever it is repeated.
-    #[test]
-    fn masked_parts_of_params_are_matched() {
-        let call = |id: u64, text: &str| {
-            let params = json!({"name": "echo", "arguments": {"text": text}, "_meta": {"x": id}});
-            json!({"id": id, "method": "tools/call", "params": params})
-        };
-        let answer = |id: u64| json!({"id": id, "result": {"answer": id}});
-        let mut player = player(&[
-            ("client", call(1, "I am [masked].")),
-            ("server", answer(1)),
-            ("client", call(2, "I am [masked].")),
-            ("server", answer(2)),
-        ]);
-        let mut ask = |text: &str| {
-            let received = player.receive(call(9, text).to_string().as_bytes());
-            received.replies[0].message["result"]["answer"].clone()
-        };
-        assert_eq!(
-            [ask("I am Ada."), ask("I am Eve."), ask("You are Ada.")],
-            [json!(1), json!(2), json!(null)]
-        );
-    }
-
-    /// The answer to a secret question is masked in the recording, and not by its client.
-    #[test]
-    fn masked_answers_are_matched() {
-        let respond = |value: &str| {
-            let response = json!({"value": value, "turnId": 0});
-            json!({"id": 1, "method": "interaction.respond",
-                "params": {"sessionId": "s", "response": response}})
-        };
-        let answer = json!({"id": 1, "result": {"accepted": true}});
-        let mut player = player(&[("client", respond("[masked]")), ("server", answer)]);
-        let received = player.receive(respond("hunter2").to_string().as_bytes());
-        assert_eq!(received.replies[0].message["result"]["accepted"], true);
-    }
-}
+mod tests;

@@ -11,12 +11,13 @@ use hyper::Response;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header;
 use parking_lot::Mutex;
-use ring::digest;
 
 use crate::connections::Connections;
+use crate::content::RecordedContent;
 use crate::format::Side;
+use crate::links::LinkRewriter;
 use crate::recorder::Recorder;
-use crate::tap::{Collector, EventTap, Piece, hex};
+use crate::tap::{Collector, EventTap, Piece};
 
 /// Body of a request, whose message is kept until its connection is known.
 pub(crate) struct RequestTap {
@@ -75,12 +76,17 @@ impl Body for RequestTap {
 pub(crate) enum ResponseTap {
     Message(Collector),
     Events(EventTap),
-    Download { path: String, bytes: u64, digest: digest::Context },
+    Download(RecordedContent),
     Nothing,
 }
 
 impl ResponseTap {
-    pub(crate) fn for_response(response: &Response<Incoming>, is_post: bool, path: &str) -> Self {
+    pub(crate) fn for_response(
+        response: &Response<Incoming>,
+        is_post: bool,
+        path: &str,
+        recorder: &Recorder,
+    ) -> Self {
         let media = response.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -88,22 +94,19 @@ impl ResponseTap {
             "text/event-stream" => Self::Events(EventTap::default()),
             "application/json" if is_post => Self::Message(Collector::default()),
             _ if is_post || !response.status().is_success() => Self::Nothing,
-            _ => Self::Download {
-                path: path.to_owned(),
-                bytes: 0,
-                digest: digest::Context::new(&digest::SHA256),
-            },
+            _ => Self::Download(recorder.record_content(path)),
         }
+    }
+
+    pub(crate) fn has_messages(&self) -> bool {
+        matches!(self, Self::Message(_) | Self::Events(_))
     }
 
     fn push(&mut self, data: &[u8], pieces: &mut Vec<Piece>) {
         match self {
             Self::Message(collector) => collector.push(data),
             Self::Events(events) => events.push(data, pieces),
-            Self::Download { bytes, digest, .. } => {
-                *bytes += data.len() as u64;
-                digest.update(data);
-            }
+            Self::Download(content) => content.push(data),
             Self::Nothing => {}
         }
     }
@@ -130,6 +133,8 @@ pub(crate) struct CopiedBody {
     /// A frame that is passed on when its messages are recorded: an answer must not be recorded before
     /// its question.
     passing: Option<Option<Result<Frame<Bytes>, hyper::Error>>>,
+    /// Rewrites what is passed on, not what is recorded.
+    links: Option<LinkRewriter>,
 }
 
 impl CopiedBody {
@@ -140,8 +145,27 @@ impl CopiedBody {
         (connection, exchange): (u64, Option<u64>),
         stream: EventStream,
     ) -> Self {
-        let (pieces, waiting, passing) = (VecDeque::new(), None, None);
-        Self { body, tap, recorder, connection, exchange, stream, pieces, waiting, passing }
+        let (pieces, waiting, passing, links) = (VecDeque::new(), None, None, None);
+        Self { body, tap, recorder, connection, exchange, stream, pieces, waiting, passing, links }
+    }
+
+    /// Rewrites links in what is passed on.
+    pub(crate) fn rewriting(mut self, links: Option<LinkRewriter>) -> Self {
+        self.links = links;
+        self
+    }
+
+    /// The frame that is passed on in place of one of the server.
+    fn rewrite(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, hyper::Error>>,
+    ) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        let Some(links) = &mut self.links else { return frame };
+        match frame {
+            Some(Ok(frame)) => Some(Ok(frame.map_data(|data| links.push(&data)))),
+            Some(Err(error)) => Some(Err(error)),
+            None => links.finish().map(|rest| Ok(Frame::data(rest))),
+        }
     }
 
     /// Begins a connection if the stream has told its client where to post.
@@ -171,14 +195,11 @@ impl CopiedBody {
 
     fn take_rest(&mut self) {
         let at = self.recorder.now();
-        match std::mem::replace(&mut self.tap, ResponseTap::Nothing) {
-            ResponseTap::Message(mut collector) => {
-                self.pieces.extend(collector.take().map(|piece| (at, piece)));
-            }
-            ResponseTap::Download { path, bytes, digest } if bytes > 0 => {
-                self.recorder.record_download(path, bytes, hex(digest.finish().as_ref()));
-            }
-            _ => {}
+        // A download is recorded when it is dropped.
+        if let ResponseTap::Message(mut collector) =
+            std::mem::replace(&mut self.tap, ResponseTap::Nothing)
+        {
+            self.pieces.extend(collector.take().map(|piece| (at, piece)));
         }
     }
 }
@@ -208,16 +229,20 @@ impl Body for CopiedBody {
             if frame.is_none() || self.body.is_end_stream() {
                 self.take_rest();
             }
-            self.passing = Some(frame);
+            self.passing = Some(self.rewrite(frame));
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.passing.is_none() && self.body.is_end_stream()
+        let holds_back = self.links.as_ref().is_some_and(LinkRewriter::holds_back);
+        self.passing.is_none() && !holds_back && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.links {
+            Some(_) => SizeHint::default(),
+            None => self.body.size_hint(),
+        }
     }
 }
 

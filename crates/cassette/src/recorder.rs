@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::answers::MessageMasker;
+use crate::content::RecordedContent;
 use crate::format::{Cassette, CassetteHeader, Reference, Side, VERSION};
 use crate::large::id_of;
 use crate::mask::Masker;
-use crate::tap::{Collector, MAX_MESSAGE, Piece};
+use crate::tap::{Collector, HEAD, MAX_MESSAGE, Piece, TAIL, is_kept, sha256};
 
 /// Writes a cassette. A handle; clones write to the same file.
 #[derive(Clone, Debug)]
@@ -236,6 +237,11 @@ impl Recorder {
         let _ = self.jobs.send(Job::Piece { at, from, connection, exchange, piece, held });
     }
 
+    /// Records content beside the messages, piece by piece, when it is dropped.
+    pub fn record_content(&self, name: &str) -> RecordedContent {
+        RecordedContent::new(self.clone(), name.to_owned())
+    }
+
     /// Records a download beside the messages.
     pub(crate) fn record_download(&self, path: String, bytes: u64, sha256: String) {
         let _ = self.jobs.send(Job::Download { at: self.now(), path, bytes, sha256 });
@@ -322,7 +328,7 @@ fn line(job: Job, masker: &mut MessageMasker) -> Value {
             if let Some(exchange) = exchange {
                 line["exchange"] = exchange.into();
             }
-            match piece {
+            match reduce(piece) {
                 Piece::Message(bytes) => match serde_json::from_slice::<Value>(&bytes) {
                     Ok(mut message) => {
                         masker.mask(from, connection, &mut message);
@@ -349,6 +355,19 @@ fn line(job: Job, masker: &mut MessageMasker) -> Value {
         }
         Job::Lost { at, messages } => json!({"at": at, "lost": {"messages": messages}}),
         Job::End { at } => json!({"at": at}),
+    }
+}
+
+/// Keeps the digest of a message that would take too much memory.
+fn reduce(piece: Piece) -> Piece {
+    match piece {
+        Piece::Message(message) if !is_kept(&message) => Piece::Large {
+            head: message[..message.len().min(HEAD)].to_vec(),
+            tail: message[message.len().saturating_sub(TAIL)..].to_vec(),
+            bytes: message.len() as u64,
+            sha256: sha256(&message),
+        },
+        piece => piece,
     }
 }
 

@@ -7,6 +7,9 @@ use hyper::header::HeaderValue;
 use hyper::http::uri::Scheme;
 use percent_encoding::percent_decode_str;
 
+use crate::links::LinkRewriter;
+use crate::local::is_local_host;
+
 /// The URL of a server, and the credentials that it held.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -46,9 +49,34 @@ impl Target {
         Some(Self { uri: Uri::from_parts(parts).ok()?, is_websocket, credentials: Some(value) })
     }
 
+    /// Returns whether it is the endpoint of WebTransport, which no HTTP client reaches.
+    pub(crate) fn is_webtransport(&self) -> bool {
+        self.uri.scheme() == Some(&Scheme::HTTPS) && self.uri.path() == "/mcp-flow"
+    }
+
     /// Host and port.
     pub(crate) fn authority(&self) -> &str {
         self.uri.authority().map_or("", |authority| authority.as_str())
+    }
+
+    /// The host that requests name: that of the client if both are on this machine, because servers build
+    /// links from it, which are to lead through the relay.
+    pub(crate) fn host_for(&self, client: Option<&HeaderValue>) -> Option<HeaderValue> {
+        let is_plain = self.uri.scheme() == Some(&Scheme::HTTP);
+        let is_here = |host: &&HeaderValue| host.to_str().is_ok_and(is_local_host);
+        let client = client.filter(|_| is_plain && is_local_host(self.authority()));
+        let own = || HeaderValue::from_str(self.authority()).ok();
+        client.filter(is_here).cloned().or_else(own)
+    }
+
+    /// Rewrites links of a server that does not see the client's host; none if there is nothing to rewrite.
+    pub(crate) fn link_rewriter(&self, client: Option<&HeaderValue>) -> Option<LinkRewriter> {
+        let client =
+            client.filter(|client| self.host_for(Some(*client)).as_ref() != Some(*client))?;
+        let (mount, _) = self.uri.path().rsplit_once('/')?;
+        let scheme = self.uri.scheme_str().unwrap_or("http");
+        let link = |scheme: &str, host: &str| format!("{scheme}://{host}{mount}/download/");
+        Some(LinkRewriter::new(link(scheme, self.authority()), link("http", client.to_str().ok()?)))
     }
 
     /// The URL for a path of a client. The root stands for the endpoint of the target; parameters of the
@@ -74,6 +102,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::Target;
+    use hyper::header::HeaderValue;
 
     #[test]
     fn parameters_and_credentials_of_a_target_are_kept_apart() {
@@ -98,6 +127,23 @@ mod tests {
         }
         for bad in ["ftp://host/x", "tcp://host:1", "unix:/run/x", "/mcp", "nonsense", ""] {
             assert!(Target::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_local_client_is_kept_for_local_targets() {
+        for (target, client, sent) in [
+            ("http://127.0.0.1:80/mcp", Some("localhost:9"), "localhost:9"),
+            ("http://[::1]:80/mcp", Some("127.0.0.1:9"), "127.0.0.1:9"),
+            ("ws://localhost/ws", Some("[::1]:9"), "[::1]:9"),
+            ("http://localhost:80/mcp", Some("box.example:9"), "localhost:80"),
+            ("http://localhost:80/mcp", None, "localhost:80"),
+            ("http://box.example/mcp", Some("localhost:9"), "box.example"),
+            ("https://localhost:80/mcp", Some("localhost:9"), "localhost:80"),
+        ] {
+            let client = client.map(HeaderValue::from_static);
+            let host = Target::parse(target).unwrap().host_for(client.as_ref());
+            assert_eq!(host.unwrap(), sent, "{target}");
         }
     }
 }

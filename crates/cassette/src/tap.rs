@@ -255,6 +255,27 @@ impl FrameTap {
     }
 }
 
+/// Returns whether a message is kept whole. Parsed, a message takes memory by its values rather than by its
+/// bytes, up to a hundred times as much.
+pub(crate) fn is_kept(message: &[u8]) -> bool {
+    if message.len() <= ALWAYS_KEPT || message.len() > MAX_MESSAGE {
+        return message.len() <= MAX_MESSAGE;
+    }
+    let (mut weight, mut in_text, mut is_escaped) = (0, false, false);
+    for byte in message {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' => weight += OBJECT_WEIGHT,
+            b'[' | b',' => weight += VALUE_WEIGHT,
+            _ => {}
+        }
+    }
+    weight <= MAX_WEIGHT
+}
+
 /// Digest of bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&SHA256, bytes).as_ref())
@@ -267,16 +288,24 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// Limit on a message that is kept whole, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 
+/// Length up to which a message is kept, whatever is in it.
+const ALWAYS_KEPT: usize = 64 * 1024;
+
+/// Memory that a parsed object and another value take, in bytes, and the limit on that of a message.
+const OBJECT_WEIGHT: usize = 560;
+const VALUE_WEIGHT: usize = 110;
+const MAX_WEIGHT: usize = 12 * 1024 * 1024;
+
 /// Parts of a larger message that are kept to find its id.
-const HEAD: usize = 4096;
-const TAIL: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
+pub(crate) const TAIL: usize = 4096;
 
 /// Part of other fields of an event that is kept.
 const MAX_FIELD: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{EventTap, FrameTap, LineTap, MAX_MESSAGE, Piece, sha256};
+    use super::{EventTap, FrameTap, LineTap, MAX_MESSAGE, Piece, is_kept, sha256};
 
     fn texts(pieces: Vec<Piece>) -> Vec<String> {
         let text = |piece| match piece {
@@ -324,6 +353,22 @@ mod tests {
             let (mut tap, mut pieces) = (FrameTap::default(), Vec::new());
             frames.chunks(size).for_each(|part| tap.push(part, &mut pieces));
             assert_eq!(texts(pieces), ["Hi", "there"], "{size}");
+        }
+    }
+
+    #[test]
+    fn messages_of_very_many_values_are_not_kept() {
+        for (part, is_light) in [
+            ("{\"a\":0},", false),
+            ("1,", false),
+            ("[],", false),
+            ("\"[[[,,,{{{ \\\" \\\\\",", true),
+            ("\"a text as long as most of them are, with an end\",", true),
+        ] {
+            let message = |bytes: usize| format!("[{}0]", part.repeat(bytes / part.len()));
+            assert_eq!(is_kept(message(1_000_000).as_bytes()), is_light, "{part}");
+            assert!(is_kept(message(60_000).as_bytes()), "{part}");
+            assert!(!is_kept(message(1_100_000).as_bytes()), "{part}");
         }
     }
 }

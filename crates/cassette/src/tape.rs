@@ -1,5 +1,6 @@
 //! A cassette as a player needs it: each request with everything that followed from it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -96,16 +97,11 @@ impl Tape {
 
     /// Finds the exchanges whose params are these apart from what was masked.
     pub(crate) fn find_masked(&self, method: &str, params: &Value) -> Vec<usize> {
-        let without_meta = |params: &Value| {
-            let mut params = params.clone();
-            params.as_object_mut().map(|members| members.remove("_meta"));
-            params
-        };
-        let params = without_meta(params);
+        let params = essential(method, params);
         let fits = |index: &usize| {
             let exchange = &self.exchanges[*index];
-            exchange.method == method
-                && fits_masked(&without_meta(&exchange.params), &params, &self.variations)
+            let recorded = essential(&exchange.method, &exchange.params);
+            exchange.method == method && fits_masked(&recorded, &params, &self.variations)
         };
         self.masked.iter().copied().filter(fits).collect()
     }
@@ -270,23 +266,51 @@ pub(crate) fn key(method: &str, params: &Value, variations: &Variations) -> Stri
     // The client introduces itself, which says nothing about what it asks for.
     if !["initialize", "server/discover", "ping"].contains(&method) {
         key.push(' ');
-        write_canonical(params, variations, true, &mut key);
+        write_canonical(&essential(method, params), variations, &mut key);
     }
     key
 }
 
-/// Writes JSON with sorted members, without `_meta` and what varies.
-fn write_canonical(value: &Value, variations: &Variations, is_top: bool, out: &mut String) {
+/// The params of a request without what says nothing about it: metadata, arguments that are absent or empty,
+/// and the time at which an answer was given.
+fn essential<'a>(method: &str, params: &'a Value) -> Cow<'a, Value> {
+    let mut params = Cow::Borrowed(params);
+    if params.is_null() {
+        return Cow::Owned(Value::Object(Map::new()));
+    }
+    let is_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    for (parent, name) in [("", "_meta"), ("", "arguments"), ("/response", "timestamp")] {
+        let Some(value) = params.pointer(parent).and_then(|parent| parent.get(name)) else {
+            continue;
+        };
+        let is_left_out = match name {
+            "arguments" => is_nothing(value),
+            "timestamp" => method.starts_with("interaction."),
+            _ => true,
+        };
+        if is_left_out && let Some(parent) = params.to_mut().pointer_mut(parent) {
+            parent.as_object_mut().map(|members| members.remove(name));
+        }
+    }
+    params
+}
+
+/// Writes JSON with sorted members, without what varies.
+fn write_canonical(value: &Value, variations: &Variations, out: &mut String) {
     match value {
         Value::Object(members) => {
-            let is_kept = |name: &str| !(variations.has_name(name) || is_top && name == "_meta");
+            let is_kept = |name: &str| !variations.has_name(name);
             let mut members: Vec<_> = members.iter().filter(|(name, _)| is_kept(name)).collect();
             members.sort_by_key(|(name, _)| *name);
             out.push('{');
             for (name, value) in members {
                 out.push_str(&Value::from(name.as_str()).to_string());
                 out.push(':');
-                write_canonical(value, variations, false, out);
+                write_canonical(value, variations, out);
                 out.push(',');
             }
             out.push('}');
@@ -294,7 +318,7 @@ fn write_canonical(value: &Value, variations: &Variations, is_top: bool, out: &m
         Value::Array(values) => {
             out.push('[');
             for value in values {
-                write_canonical(value, variations, false, out);
+                write_canonical(value, variations, out);
                 out.push(',');
             }
             out.push(']');

@@ -7,7 +7,7 @@
 mod live;
 mod session;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 
 use crate::compare::{CommonPatterns, Comparison, Difference, Variations};
 use crate::format::{Body, Cassette, Record, Side, messages_in};
-use crate::tape::{Step, Tape};
+use crate::nearest::name_of;
+use crate::renamed::Renamed;
+use crate::tape::{Exchange, Step, Tape, key};
 use crate::verify::session::Session;
 
 /// Options of a verification.
@@ -43,8 +45,10 @@ impl Default for VerifyOptions {
 pub struct VerifyReport {
     /// Requests that were recorded.
     pub exchanges: Vec<VerifiedExchange>,
-    /// True if the recording was cut off, so that less was compared than was recorded.
-    pub is_truncated: bool,
+    /// True if the recording lacks messages, so that less was compared than there was.
+    pub is_incomplete: bool,
+    /// Output of the server beside messages that belong to the recording.
+    pub problems: Vec<String>,
 }
 
 /// Result of one request.
@@ -90,7 +94,7 @@ impl VerifyReport {
 
     /// Returns whether the server did all that was recorded.
     pub fn is_good(&self) -> bool {
-        self.differing() == 0 && !self.is_truncated
+        self.differing() == 0 && !self.is_incomplete && self.problems.is_empty()
     }
 
     /// Number of requests with a difference.
@@ -104,45 +108,71 @@ impl Variations {
     pub fn learn_from(&mut self, first: &Cassette, second: &Cassette) {
         let (first, second) = (Tape::new(first, &[]), Tape::new(second, &[]));
         let patterns = CommonPatterns::new();
-        for (key, indexes) in &first.by_key {
-            let others = second.by_key.get(key).map(Vec::as_slice).unwrap_or_default();
-            for (one, other) in indexes.iter().zip(others) {
-                let (one, other) = (&first.exchanges[*one], &second.exchanges[*other]);
-                let request = request_name(&one.method, &one.params);
-                let responses = |steps: &[(Duration, Step)]| -> Vec<(&'static str, Value)> {
-                    let response = |(_, step): &(Duration, Step)| match step {
-                        Step::Response { member, value } => Some((*member, value.clone())),
-                        Step::LargeResponse { sha256 } => Some((LARGE, json!(sha256))),
-                        _ => None,
-                    };
-                    steps.iter().filter_map(response).collect()
+        let none = Self::default();
+        for (one, other) in pairs(&first, &second) {
+            let request = request_name(&one.method, &one.params);
+            for ((path, before), (_, now)) in compared(one).into_iter().zip(compared(other)) {
+                let mut comparison = Comparison {
+                    variations: &none,
+                    request: &request,
+                    is_strict: false,
+                    patterns: &patterns,
+                    differences: Vec::new(),
+                    renamed: Renamed::default(),
                 };
-                for ((member, before), (_, now)) in
-                    responses(&one.steps).into_iter().zip(responses(&other.steps))
-                {
-                    let none = Self::default();
-                    let mut comparison = Comparison {
-                        variations: &none,
-                        request: &request,
-                        is_strict: false,
-                        patterns: &patterns,
-                        differences: Vec::new(),
-                        renamed: Vec::new(),
-                    };
-                    comparison.compare(member, &before, &now);
-                    for difference in comparison.differences {
-                        self.learn(&request, &difference.path);
-                    }
+                comparison.compare(&path, &before, &now);
+                for difference in comparison.differences {
+                    self.learn(&request, &difference.path);
                 }
             }
         }
     }
 }
 
+/// Pairs the requests of two recordings: those with the same params, and of the others those about the same,
+/// in their order. Params differ where they name what varies.
+fn pairs<'a>(first: &'a Tape, second: &'a Tape) -> Vec<(&'a Exchange, &'a Exchange)> {
+    let requests = |tape: &'a Tape| -> Vec<&'a Exchange> {
+        tape.exchanges.iter().filter(|exchange| exchange.is_request).collect()
+    };
+    let (mut ones, mut others, mut pairs) = (requests(first), requests(second), Vec::new());
+    let names: [fn(&Exchange) -> String; 3] = [
+        |exchange| key(&exchange.method, &exchange.params, &Variations::default()),
+        |exchange| request_name(&exchange.method, &exchange.params),
+        |exchange| exchange.method.clone(),
+    ];
+    for name in names {
+        let mut by_name: HashMap<String, VecDeque<&Exchange>> = HashMap::new();
+        for other in others {
+            by_name.entry(name(other)).or_default().push_back(other);
+        }
+        ones.retain(|one| {
+            let other = by_name.get_mut(&name(one)).and_then(VecDeque::pop_front);
+            pairs.extend(other.map(|other| (*one, other)));
+            other.is_none()
+        });
+        others = by_name.into_values().flatten().collect();
+        others.sort_by_key(|other| other.line);
+    }
+    pairs
+}
+
+/// The questions and the response that followed from a request, with the paths they are compared at.
+fn compared(exchange: &Exchange) -> Vec<(String, Value)> {
+    let part = |(_, step): &(Duration, Step)| match step {
+        Step::Response { member, value } => Some(((*member).to_owned(), value.clone())),
+        Step::LargeResponse { sha256 } => Some((LARGE.to_owned(), json!(sha256))),
+        Step::Question { method, params } => {
+            Some((method.clone(), params.clone().unwrap_or_else(|| json!({}))))
+        }
+        Step::Notification { .. } => None,
+    };
+    exchange.steps.iter().filter_map(part).collect()
+}
+
 /// Method, and the name of what it is about.
 fn request_name(method: &str, params: &Value) -> String {
-    let name = params.get("name").or(params.get("uri")).and_then(Value::as_str).unwrap_or_default();
-    format!("{method} {name}")
+    format!("{method} {}", name_of(params).unwrap_or_default())
 }
 
 /// Verifies that a server does as recorded. It is started for each recorded handshake, and once for all
@@ -153,18 +183,16 @@ pub async fn verify(
     options: &VerifyOptions,
 ) -> io::Result<VerifyReport> {
     let mut report =
-        VerifyReport { is_truncated: cassette.is_truncated, ..VerifyReport::default() };
+        VerifyReport { is_incomplete: cassette.is_incomplete, ..VerifyReport::default() };
     let patterns = CommonPatterns::new();
-    // Texts of the recording, and what the live server has instead. A state goes from one connection to
-    // another.
-    let mut renamed = Vec::new();
+    // A state goes from one connection to another.
+    let mut renamed = Renamed::default();
     for records in sessions_of(cassette) {
         let mut session = Session::start(command, options, &patterns, &mut renamed)?;
         for record in records {
             session.step(record).await;
         }
-        report.exchanges.append(&mut session.finish());
-        session.end().await;
+        session.finish(&mut report).await;
     }
     report.exchanges.sort_by_key(|exchange| exchange.line);
     Ok(report)

@@ -82,12 +82,60 @@ async fn the_target_is_reached_with_its_query_and_credentials() {
     let stream = post(&relay, &format!("host: {relay}\r\n"), &body).await;
     let sent = within("the request", received.recv()).await.unwrap().to_lowercase();
     assert!(sent.starts_with("post /mcp?token=hunter2 http/1.1"), "{sent}");
-    assert!(sent.contains(&format!("\r\nhost: {address}\r\n")), "{sent}");
+    // Both are on this machine: links that the server builds lead through the relay.
+    assert!(sent.contains(&format!("\r\nhost: {relay}\r\n")), "{sent}");
     assert!(sent.contains("\r\nauthorization: basic "), "{sent}");
     assert!(head_of(stream).await.starts_with("HTTP/1.1 200"));
     recorder.finish();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("hunter2") && text.contains("\"ping\""), "{text}");
+}
+
+/// A server that must be named by its own host links to itself: the links lead through the relay, and are
+/// recorded as they were.
+#[tokio::test]
+async fn links_of_servers_elsewhere_lead_through_the_relay() {
+    // Not what clients call this machine.
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let link = |host: &str| format!("{{\"id\":1,\"result\":\"http://{host}/in/download/1\"}}");
+    let own = link(&address);
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}") {
+            stream.read_buf(&mut request).await.unwrap();
+        }
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+        let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{own}", own.len());
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let recorder = Recorder::create(&path, "http", "x", &[]).unwrap();
+    let relay = relay(&format!("http://{address}/in/mcp"), &recorder).await;
+    let headers = format!("host: {relay}\r\nconnection: close\r\n");
+    let mut stream = post(&relay, &headers, "{\"id\":1}").await;
+    let mut answer = String::new();
+    within("the answer", stream.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.contains(&link(&relay)) && !answer.contains("content-length"), "{answer}");
+    recorder.finish();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(&format!("http://{address}/in/download/1")), "{text}");
+}
+
+/// WebTransport is not relayed by a program that speaks HTTP: the error says how it is recorded.
+#[test]
+fn targets_of_other_transports_are_refused() {
+    for (target, said) in [
+        ("https://localhost:1/mcp-flow", "mcp-flow bridge"),
+        ("tcp://localhost:1", "mcp-flow bridge"),
+        ("ftp://localhost/mcp", "http, https"),
+    ] {
+        let refused = HttpRelay::new(target, &HttpOptions::new()).unwrap_err().to_string();
+        assert!(refused.contains(said), "{target}: {refused}");
+    }
+    HttpRelay::new("https://localhost:1/mcp", &HttpOptions::new()).unwrap();
 }
 
 /// Pages of others cannot use the relay, by whatever name they have this machine resolved.

@@ -23,12 +23,19 @@ for line in sys.stdin:
     if name == "large": result = {"text": "x" * 1100000 + sys.argv[1]}
     if name == "state": result = {"requestState": "state-" + sys.argv[1]}
     if name == "count": result = {"count": asked}
+    if name == "create": result = {"order": "order-" + sys.argv[1], "said": "made order-" + sys.argv[1] + ", thanks"}
+    if name == "find": result = {"found": params["arguments"]["order"] == "order-" + sys.argv[1]}
+    if name == "login": result = {"sessionToken": "secret-" + sys.argv[1]}
+    if name == "enter": result = {"entered": params["arguments"]["sessionToken"] == "secret-" + sys.argv[1]}
+    if name == "noise": print("listening on port 1", flush=True)
     answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
     if name == "pair":
         held.append(answer)
         if len(held) == 2:
             for one in reversed(held): send(one)
-    else: send(answer)
+    else:
+        send(answer)
+        if name == "twice": send(answer)
 "#;
 
 fn command(text: &str) -> Vec<OsString> {
@@ -50,6 +57,7 @@ fn cassette(messages: &[(&str, u64, u64, Value)]) -> Cassette {
         line[if is_large { "large" } else { "message" }] = message.clone();
         text += &format!("{line}\n");
     }
+    text += "{\"end\":{}}\n";
     Cassette::parse(text.as_bytes()).unwrap()
 }
 
@@ -197,4 +205,126 @@ async fn each_handshake_of_a_connection_has_a_server() {
     )
     .await;
     assert_eq!((report.compared(), report.differing()), (4, 0), "{report:#?}");
+}
+
+/// A difference is reported once: what is sent later stays as it was recorded.
+#[tokio::test]
+async fn differences_do_not_change_later_requests() {
+    let report = check(
+        &cassette(&[
+            ("client", 1, 1, call(1, "state", &json!({}))),
+            ("server", 1, 1, result(1, &json!({"weather": "sunny"}))),
+            ("client", 1, 2, call(2, "echo", &json!({"weather": "sunny"}))),
+            ("server", 1, 2, result(2, &json!({"echo": {"weather": "sunny"}}))),
+            ("client", 1, 3, call(3, "echo", &json!("recorded"))),
+            ("server", 1, 3, result(3, &json!({"echo": "other"}))),
+            ("client", 1, 4, call(4, "echo", &json!("other"))),
+            ("server", 1, 4, result(4, &json!({"echo": "other"}))),
+        ]),
+        "live",
+    )
+    .await;
+    let differing: Vec<_> =
+        report.exchanges.iter().filter(|one| !one.is_same()).map(|one| one.line).collect();
+    assert_eq!(differing, [2, 6], "{report:#?}");
+}
+
+/// Ids that a second recording shows to vary are sent as the live server gave them, also those in texts.
+#[tokio::test]
+async fn learned_ids_are_carried_into_later_requests() {
+    let recorded = |id: &str| {
+        let order = format!("order-{id}");
+        let said = format!("made {order}, thanks");
+        cassette(&[
+            ("client", 1, 1, call(1, "create", &json!({}))),
+            ("server", 1, 1, result(1, &json!({"order": order, "said": said}))),
+            ("client", 1, 2, call(2, "find", &json!({"order": order}))),
+            ("server", 1, 2, result(2, &json!({"found": true}))),
+            ("client", 1, 3, call(3, "echo", &json!({"order": order}))),
+            ("server", 1, 3, result(3, &json!({"echo": {"order": order}}))),
+        ])
+    };
+    let first = recorded("1001");
+    let mut options = VerifyOptions::default();
+    options.variations.learn_from(&first, &recorded("1002"));
+    // The live id is one that the second recording had, and is not renamed again.
+    let command = command("1002");
+    let report = within("the verification", verify(&first, &command, &options)).await.unwrap();
+    assert_eq!((report.compared(), report.differing()), (3, 0), "{report:#?}");
+    assert_eq!(check(&first, "1002").await.differing(), 2, "nothing was learned");
+}
+
+/// Tokens are masked in recordings: the live one is sent by the name of its member.
+#[tokio::test]
+async fn masked_tokens_are_carried_into_later_requests() {
+    let masked = || json!({"sessionToken": "[masked]"});
+    let report = check(
+        &cassette(&[
+            ("client", 1, 1, call(1, "login", &json!({}))),
+            ("server", 1, 1, result(1, &masked())),
+            ("client", 1, 2, call(2, "enter", &masked())),
+            ("server", 1, 2, result(2, &json!({"entered": true}))),
+        ]),
+        "live",
+    )
+    .await;
+    assert_eq!((report.compared(), report.differing()), (2, 0), "{report:#?}");
+}
+
+/// Output that is no message, and second responses, fail a verification.
+#[tokio::test]
+async fn output_beside_the_recorded_responses_is_reported() {
+    for (name, problem) in
+        [("noise", "no message: listening on port 1"), ("twice", "a second response to id 1")]
+    {
+        let recorded = cassette(&[
+            ("client", 1, 1, call(1, name, &json!({}))),
+            ("server", 1, 1, result(1, &json!({"echo": {}}))),
+        ]);
+        let report = check(&recorded, "").await;
+        assert_eq!((report.compared(), report.differing()), (1, 0), "{report:#?}");
+        assert!(!report.is_good(), "{report:#?}");
+        let junit = junit_report("a", &report);
+        assert!(junit.contains("errors=\"1\"") && junit.contains(problem), "{junit}");
+    }
+}
+
+/// A recording from which messages are missing verifies less than it seems to.
+#[tokio::test]
+async fn incomplete_recordings_are_not_verified_as_complete_ones() {
+    let whole = format!(
+        "{{\"cassette\":1}}\n{}\n{}\n",
+        json!({"from": "client", "message": call(1, "echo", &json!(1))}),
+        json!({"from": "server", "message": result(1, &json!({"echo": 1}))}),
+    );
+    for (end, is_good) in [
+        ("{\"end\":{}}\n", true),
+        ("", false),
+        ("{\"stopped\":{\"reason\":\"full\"}}\n", false),
+        ("{\"lost\":{\"messages\":2}}\n{\"end\":{}}\n", false),
+    ] {
+        let recorded = Cassette::parse(format!("{whole}{end}").as_bytes()).unwrap();
+        let report = check(&recorded, "").await;
+        assert_eq!((report.differing(), report.is_good()), (0, is_good), "{end}");
+    }
+}
+
+/// Requests are shown with the params they have.
+#[tokio::test]
+async fn requests_without_params_are_shown_by_their_method() {
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let meta =
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": {"a": 1}}});
+    let report = check(
+        &cassette(&[
+            ("client", 1, 1, list),
+            ("server", 1, 1, result(1, &json!({"echo": null}))),
+            ("client", 1, 2, meta),
+            ("server", 1, 2, result(2, &json!({"echo": null}))),
+        ]),
+        "",
+    )
+    .await;
+    let shown: Vec<_> = report.exchanges.iter().map(|one| &*one.request).collect();
+    assert_eq!(shown, ["tools/list", "tools/list"]);
 }

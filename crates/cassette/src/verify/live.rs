@@ -9,15 +9,24 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::format::{Parsed, messages_in};
-use crate::tap::{MAX_MESSAGE, sha256};
+use crate::tap::{is_kept, sha256};
 
 /// A server that runs.
 pub(super) struct LiveServer {
     child: Child,
     input: Option<ChildStdin>,
-    messages: mpsc::Receiver<LiveMessage>,
+    output: mpsc::Receiver<LiveOutput>,
+}
+
+/// A line that a server wrote, or a part of it.
+#[derive(Debug)]
+pub(super) enum LiveOutput {
+    Message(Box<LiveMessage>),
+    /// The beginning of what is no message.
+    Text(String),
 }
 
 /// A message of a server.
@@ -42,26 +51,20 @@ impl LiveServer {
             .spawn()?;
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        let (sender, messages) = mpsc::channel(1024);
+        let (sender, received) = mpsc::channel(1024);
         tokio::spawn(async move {
             let mut output = BufReader::new(output);
             let mut line = Vec::new();
             while let Ok(1..) = output.read_until(b'\n', &mut line).await {
-                let text = line.strip_suffix(b"\n").unwrap_or(&line);
-                let sha256 = (text.len() > MAX_MESSAGE).then(|| sha256(text));
-                if let Ok(raw) = serde_json::from_slice::<Box<RawValue>>(text) {
-                    for parsed in messages_in(&raw) {
-                        let (bytes, sha256) = (text.len() as u64, sha256.clone());
-                        let message = LiveMessage { parsed, bytes, sha256 };
-                        if sender.send(message).await.is_err() {
-                            return;
-                        }
+                for output in read(line.strip_suffix(b"\n").unwrap_or(&line)) {
+                    if sender.send(output).await.is_err() {
+                        return;
                     }
                 }
                 line.clear();
             }
         });
-        Ok(Self { child, input, messages })
+        Ok(Self { child, input, output: received })
     }
 
     /// Sends a line. A server that does not read it gets no more.
@@ -74,19 +77,42 @@ impl LiveServer {
         }
     }
 
-    /// Receives a message; none at the end.
-    pub(super) async fn receive(&mut self) -> Option<LiveMessage> {
-        self.messages.recv().await
+    /// Receives a message, or what is none; nothing at the end.
+    pub(super) async fn receive(&mut self) -> Option<LiveOutput> {
+        self.output.recv().await
     }
 
-    /// Closes the input, and waits until the server exits.
-    pub(super) async fn end(mut self) {
-        drop(self.input.take());
-        if tokio::time::timeout(EXIT_TIME, self.child.wait()).await.is_err() {
+    /// Closes the input, so that the server exits.
+    pub(super) fn close(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits until the server has exited, and kills it if it has not.
+    pub(super) async fn end(mut self, until: Instant) {
+        if tokio::time::timeout_at(until, self.child.wait()).await.is_err() {
             let _ = self.child.kill().await;
         }
     }
 }
 
-/// Time for the server to exit.
-const EXIT_TIME: Duration = Duration::from_secs(3);
+/// Reads a line.
+fn read(line: &[u8]) -> Vec<LiveOutput> {
+    if line.trim_ascii().is_empty() {
+        return Vec::new();
+    }
+    let messages = serde_json::from_slice::<Box<RawValue>>(line).map(|raw| messages_in(&raw));
+    let messages = messages.unwrap_or_default();
+    if messages.is_empty() {
+        let text = String::from_utf8_lossy(&line[..line.len().min(MAX_TEXT)]);
+        return vec![LiveOutput::Text(text.trim().to_owned())];
+    }
+    let sha256 = (!is_kept(line)).then(|| sha256(line));
+    let message = |parsed| {
+        let (bytes, sha256) = (line.len() as u64, sha256.clone());
+        LiveOutput::Message(Box::new(LiveMessage { parsed, bytes, sha256 }))
+    };
+    messages.into_iter().map(message).collect()
+}
+
+/// Part of what is no message that is kept.
+const MAX_TEXT: usize = 200;

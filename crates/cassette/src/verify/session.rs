@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::live::{LiveMessage, LiveServer};
-use super::{LARGE, VerifiedExchange, VerifyOptions, request_name};
+use super::live::{LiveMessage, LiveOutput, LiveServer};
+use super::{LARGE, VerifiedExchange, VerifyOptions, VerifyReport, request_name};
 use crate::compare::{CommonPatterns, Comparison, Difference};
 use crate::format::{Body, Kind, Parsed, Record, Reference, Side, messages_in};
 use crate::mask::MASK;
 use crate::nearest::describe;
+use crate::renamed::Renamed;
 use crate::tape::find_asked;
 
 /// Plays recorded messages to a live server.
@@ -26,10 +27,12 @@ pub(super) struct Session<'a> {
     question_ids: HashMap<String, Value>,
     /// Ids that were sent to the server, which must be different ones.
     used_ids: HashSet<String>,
+    answered_ids: HashSet<String>,
     open: Vec<Pending>,
     done: Vec<VerifiedExchange>,
-    /// Texts of the recording, and what the live server has instead.
-    renamed: &'a mut Vec<(String, String)>,
+    renamed: &'a mut Renamed,
+    /// Output of the server beside messages that belong to the recording.
+    problems: Vec<String>,
     has_ended: bool,
 }
 
@@ -54,7 +57,7 @@ impl<'a> Session<'a> {
         command: &[OsString],
         options: &'a VerifyOptions,
         patterns: &'a CommonPatterns,
-        renamed: &'a mut Vec<(String, String)>,
+        renamed: &'a mut Renamed,
     ) -> io::Result<Self> {
         Ok(Self {
             options,
@@ -64,9 +67,11 @@ impl<'a> Session<'a> {
             questions: VecDeque::new(),
             question_ids: HashMap::new(),
             used_ids: HashSet::new(),
+            answered_ids: HashSet::new(),
             open: Vec::new(),
             done: Vec::new(),
             renamed,
+            problems: Vec::new(),
             has_ended: false,
         })
     }
@@ -115,9 +120,7 @@ impl<'a> Session<'a> {
         set("params", parsed.params.clone());
         set("result", parsed.result.clone());
         set("error", parsed.error.clone());
-        for (before, now) in &*self.renamed {
-            rename(&mut message, before, now);
-        }
+        self.renamed.apply(&mut message);
         match kind {
             Kind::Response => {
                 // Without the question there is nothing to answer.
@@ -173,15 +176,8 @@ impl<'a> Session<'a> {
             return false;
         }
         match tokio::time::timeout_at(until, self.server.receive()).await {
-            Ok(Some(message)) => {
-                match message.parsed.kind() {
-                    Some(Kind::Response) => {
-                        let id = message.parsed.id.clone().unwrap_or_default().to_string();
-                        self.responses.insert(id, message);
-                    }
-                    Some(Kind::Request) => self.questions.push_back(message.parsed),
-                    _ => {}
-                }
+            Ok(Some(output)) => {
+                self.take(output);
                 true
             }
             Ok(None) => {
@@ -189,6 +185,34 @@ impl<'a> Session<'a> {
                 false
             }
             Err(_) => false,
+        }
+    }
+
+    fn take(&mut self, output: LiveOutput) {
+        let message = match output {
+            LiveOutput::Message(message) => *message,
+            LiveOutput::Text(text) => {
+                return self.complain(format!("the server wrote what is no message: {text}"));
+            }
+        };
+        match message.parsed.kind() {
+            Some(Kind::Response) => {
+                let id = message.parsed.id.clone().unwrap_or_default();
+                let key = id.to_string();
+                if self.answered_ids.insert(key.clone()) {
+                    self.responses.insert(key, message);
+                } else if !id.is_null() {
+                    self.complain(format!("the server sent a second response to id {id}"));
+                }
+            }
+            Some(Kind::Request) => self.questions.push_back(message.parsed),
+            _ => {}
+        }
+    }
+
+    fn complain(&mut self, problem: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
         }
     }
 
@@ -215,8 +239,8 @@ impl<'a> Session<'a> {
                     let mut comparison = self.comparison(&request);
                     compare_responses(&mut comparison, recorded, &live.parsed);
                     report.differences.append(&mut comparison.differences);
-                    let mut renamed = comparison.renamed;
-                    self.renamed.append(&mut renamed);
+                    let renamed = comparison.renamed;
+                    self.renamed.extend(renamed);
                 }
                 Expected::Large(recorded) => {
                     let is_ignored = self.options.variations.varies(&request, LARGE);
@@ -245,7 +269,7 @@ impl<'a> Session<'a> {
             is_strict: self.options.is_strict,
             patterns: self.patterns,
             differences: Vec::new(),
-            renamed: Vec::new(),
+            renamed: Renamed::default(),
         }
     }
 
@@ -282,7 +306,8 @@ impl<'a> Session<'a> {
         let empty = json!({});
         let before = recorded.params.as_ref().unwrap_or(&empty);
         comparison.compare(&method, before, live.params.as_ref().unwrap_or(&empty));
-        let mut differences = comparison.differences;
+        let (mut differences, renamed) = (comparison.differences, comparison.renamed);
+        self.renamed.extend(renamed);
         if let Some(pending) = self.open.last_mut() {
             pending.report.differences.append(&mut differences);
         }
@@ -295,8 +320,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reports what was compared, questions that were not recorded, and requests without a response.
-    pub(super) fn finish(&mut self) -> Vec<VerifiedExchange> {
+    /// Waits until the server exits, and reports what was compared, questions that were not recorded, and
+    /// requests without a response.
+    pub(super) async fn finish(mut self, report: &mut VerifyReport) {
+        self.server.close();
+        let until = tokio::time::Instant::now() + EXIT_TIME;
+        while self.receive(until).await {}
+        self.server.end(until).await;
         let methods: Vec<_> =
             self.questions.drain(..).filter_map(|question| question.method).collect();
         let compared = self.done.iter_mut().rfind(|report| report.skipped.is_none());
@@ -309,11 +339,8 @@ impl<'a> Session<'a> {
             report.skipped = Some("no response was recorded");
             self.done.push(report);
         }
-        std::mem::take(&mut self.done)
-    }
-
-    pub(super) async fn end(self) {
-        self.server.end().await;
+        report.exchanges.append(&mut self.done);
+        report.problems.append(&mut self.problems);
     }
 }
 
@@ -370,15 +397,11 @@ fn show(bytes: u64, sha256: &str) -> String {
     }
 }
 
-/// Replaces a text wherever it is a whole value.
-fn rename(value: &mut Value, before: &str, now: &str) {
-    match value {
-        Value::String(text) if text == before => now.clone_into(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| rename(value, before, now)),
-        Value::Object(members) => members.values_mut().for_each(|value| rename(value, before, now)),
-        _ => {}
-    }
-}
-
 /// Longest difference that another id makes to a message, in bytes.
 const MAX_ID_DIFFERENCE: u64 = 64;
+
+/// Limit on what is reported of other output.
+const MAX_PROBLEMS: usize = 20;
+
+/// Time for the server to exit.
+const EXIT_TIME: Duration = Duration::from_secs(3);

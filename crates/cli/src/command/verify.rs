@@ -17,7 +17,9 @@ use crate::terminal::output::{self, sanitize};
 /// Check that a server still answers as recorded
 ///
 /// Starts the server, sends what the recorded client sent, answers its questions as recorded, and
-/// compares. Exits with 1 if anything differs, or if the recording was cut off. Times, UUIDs and masked values are not compared.
+/// compares. Exits with 1 if anything differs, if the server writes anything else, or if messages are
+/// missing in the recording, and with 3 if the server cannot be started. Times, UUIDs and masked values
+/// are not compared.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// Recording of `mcp-flow record`
@@ -73,9 +75,12 @@ impl Verify {
             skipped => format!(", {skipped} not compared: no response was recorded"),
         };
         output::print(&format!("{compared} requests compared, {differing} differ{skipped}"))?;
-        if report.is_truncated {
+        for problem in &report.problems {
+            output::print(&sanitize(problem))?;
+        }
+        if report.is_incomplete {
             eprintln!(
-                "mcp-flow: less was compared than was recorded; record again, or end the file with the \
+                "mcp-flow: messages are missing in the recording; record again, or end the file with the \
                  line {{\"end\":{{}}}} if nothing is missing"
             );
         }
@@ -94,7 +99,9 @@ impl Verify {
         options.timeout = Duration::from_secs(self.timeout);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let report = runtime.block_on(verify(&cassette, &self.command, &options));
-        let report = report.context("cannot start the server")?;
+        let report = report.map_err(|error| {
+            Failure::new(Exit::Unreachable, format!("cannot start the server: {error}"))
+        })?;
         if report.compared() == 0 {
             let message = format!(
                 "{}: no request with a response was recorded, so that nothing can be verified; record again",
