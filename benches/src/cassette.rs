@@ -84,7 +84,7 @@ impl Arguments {
             speeds,
             growth_megabytes: growth,
             holds: [
-                Threshold::at_least("recorded over stdio: calls/s", 0.85, recorded / plain),
+                Threshold::at_least("recorded over stdio: calls/s", 0.87, recorded / plain),
                 Threshold::new("recorder with a gigabyte: growth in MB", 32.0, growth),
                 Threshold::at_least("replay over stdio: calls/s", 20_000.0, replayed),
             ],
@@ -107,13 +107,21 @@ fn growth(mcp_flow: &Path, file: &Path, bytes: u64, placement: Placement) -> any
     input.write_all(b"{}\n")?;
     output.read_exact(&mut echo[..3])?;
     let before = Memory::of(child.id())?.resident;
-    // Every tenth message is kept; the others are larger than what is kept.
-    let small = message(900_000);
-    let large = message(2_000_000);
+    // Most are larger than what is kept, or have very many values; the others are a text and rows.
+    let text = |bytes| message(&format!("\"{}\"", "x".repeat(bytes)));
+    let list =
+        |part: &str, bytes: usize| message(&format!("[{}0]", part.repeat(bytes / part.len())));
+    let row = r#"{"id":4711,"name":"a name","price":9.5,"tags":["new"]},"#;
+    let kept = [text(900_000), list(row, 400_000)];
+    let others =
+        [text(2_000_000), list(row, 900_000), list("1,", 900_000), list(r#"{"a":0},"#, 900_000)];
     let sending = thread::spawn(move || -> std::io::Result<_> {
         let mut sent = 0;
-        for number in 0.. {
-            let message = if number % 10 == 0 { &small } else { &large };
+        for number in 0_usize.. {
+            let message: &Vec<u8> = match number % 10 {
+                0 | 1 => &kept[number % 2],
+                _ => &others[number % others.len()],
+            };
             input.write_all(message)?;
             sent += message.len() as u64;
             if sent >= bytes {
@@ -139,10 +147,9 @@ fn growth(mcp_flow: &Path, file: &Path, bytes: u64, placement: Placement) -> any
     Ok(peak.saturating_sub(before))
 }
 
-/// A message of about so many bytes.
-fn message(bytes: usize) -> Vec<u8> {
-    let text = "x".repeat(bytes);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"text\":\"{text}\"}}}}\n").into_bytes()
+/// A response with a result.
+fn message(value: &str) -> Vec<u8> {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"value\":{value}}}}}\n").into_bytes()
 }
 
 #[derive(Serialize)]

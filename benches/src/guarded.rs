@@ -35,6 +35,8 @@ enum Kind {
     Watched,
     /// Tokens, permissions and a rate limit, no metrics.
     Guarded,
+    /// Metrics, and telemetry that is configured and off.
+    Disabled,
     /// Metrics, and all telemetry exported over OTLP.
     Exported,
     /// Metrics, and all messages recorded.
@@ -42,14 +44,15 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Plain, Self::Watched, Self::Guarded, Self::Exported, Self::Recorded];
+    const ALL: [Self; 6] =
+        [Self::Plain, Self::Watched, Self::Guarded, Self::Disabled, Self::Exported, Self::Recorded];
 
     fn label(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Watched => "metrics and logs as by default",
             Self::Guarded => "token, permissions, rates",
+            Self::Disabled => "telemetry off",
             Self::Exported => "telemetry over OTLP",
             Self::Recorded => "all messages recorded",
         }
@@ -61,6 +64,10 @@ impl Kind {
             Self::Watched | Self::Recorded => "",
             Self::Exported => {
                 return format!("[telemetry]\nendpoint = {:?}\n", collector.endpoint);
+            }
+            Self::Disabled => {
+                let off = "traces = false\nmetrics = false\nlogs = false\n";
+                return format!("[telemetry]\nendpoint = {:?}\n{off}", collector.endpoint);
             }
             Self::Guarded => {
                 "[metrics]\ncalls = false\n\
@@ -120,7 +127,7 @@ impl Arguments {
             }
         }
         anyhow::ensure!(collector.bytes() > 0, "no telemetry was exported");
-        let [plain, watched, guarded, exported, recorded] = &samples;
+        let [plain, watched, guarded, disabled, exported, recorded] = &samples;
         let results = Results {
             environment,
             load,
@@ -136,6 +143,12 @@ impl Arguments {
                     "token, permissions, rates: calls/s",
                     0.95,
                     Sample::speed(guarded, plain),
+                ),
+                // Nothing measurable: less than runs differ.
+                Threshold::at_least(
+                    "telemetry off: calls/s",
+                    0.98,
+                    Sample::speed(disabled, watched),
                 ),
                 Threshold::at_least(
                     "telemetry over OTLP: calls/s",
@@ -162,8 +175,8 @@ struct Results {
     load: Load,
     rounds: u32,
     cores: Cores,
-    kinds: [(&'static str, Sample); 5],
-    holds: [Threshold; 4],
+    kinds: [(&'static str, Sample); 6],
+    holds: [Threshold; 5],
 }
 
 impl Results {
