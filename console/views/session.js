@@ -66,17 +66,19 @@ export function sessionDetail(app, id) {
     }
     const prompt = state.currentPrompt;
     // An unchanged question keeps its form and input.
-    const wakes = state.metadata?.wakesAt;
+    const wakes = metadata.wakesAt;
+    /** @type {string[]} */ const awaits = metadata.awaits ?? [];
     if (metadata.stuck) {
       shownQuestion = "";
       return fill(now, stuckWith(metadata.stuck));
     }
-    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""}`;
+    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""} ${awaits}`;
     if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
     if (prompt) ask(prompt);
     else if (phaseOf(state.state) === "finished") fill(now, ending(state));
-    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), wakes ? `Asleep until ${minute(wakes)}` : "Running…"));
+    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), wakes ? `Asleep until ${minute(wakes)}` : awaits.length > 0 ? "Waiting for a signal" : "Running…"));
+    if (phaseOf(state.state) !== "finished") now.append(...awaits.map(signalCard));
     now.scrollIntoView({ block: "nearest" });
   };
   const showTime = () => {
@@ -108,6 +110,16 @@ export function sessionDetail(app, id) {
     }
     await load();
     return null;
+  };
+  /** A form that sends a signal for which the flow waits. @param {string} name */
+  const signalCard = (name) => {
+    const prompt = { type: "signal", message: `Waiting for the signal “${name}”. Value:` };
+    const form = questionForm(prompt, async (value) => {
+      await app.client.request("interaction.signal", { sessionId: id, name, value: value ?? null });
+      await load();
+      return null;
+    });
+    return h("div", { class: "card ask" }, form.element);
   };
   const end = async () => {
     cancel.disabled = true;

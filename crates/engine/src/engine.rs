@@ -34,6 +34,7 @@ use crate::slot::Slot;
 use crate::slots::Slots;
 use crate::view::{SessionStatus, View};
 
+pub(crate) use respond::check_size;
 pub(crate) use start::new_id;
 
 pub use request::{AnswerReply, AnswerRequest, SeenTurn, StartRequest};
@@ -169,7 +170,7 @@ impl Engine {
         for _ in 1..CONFLICT_ATTEMPTS {
             let replied = self.try_respond(id, owner, &response).await;
             if matches!(replied, Err(EngineError::UnknownFlow(_))) {
-                let forwarded = self.forward_to_any(id, owner, &response).await;
+                let forwarded = self.forward_answer_to_any(id, owner, &response).await;
                 return forwarded.unwrap_or(replied);
             }
             if !is_conflict(&replied) {
@@ -248,11 +249,11 @@ impl Engine {
         }
     }
 
-    /// Returns whether the flow of a session sleeps until after a time, so that waiting for it until
-    /// then would be in vain.
+    /// Returns whether the flow of a session sleeps until after a time, or until a signal arrives, so
+    /// that waiting for it until then would be in vain.
     fn sleeps_beyond(&self, view: &View, until: Instant) -> bool {
         let left = until.saturating_duration_since(Instant::now());
-        view.is_asleep() && view.wakes.is_some_and(|wakes| wakes > self.now().after(left))
+        view.is_asleep() && view.wakes.is_none_or(|wakes| wakes > self.now().after(left))
     }
 
     /// Subscribes to the notices of a session from now on.

@@ -2,6 +2,7 @@
 //! the events that are not durable yet.
 
 mod question;
+mod signal;
 mod state;
 pub(crate) mod step;
 mod timer;
@@ -27,6 +28,7 @@ use crate::definition::Definition;
 use crate::limits::SessionLimits;
 use crate::membership::HeldLease;
 use crate::notice::Hub;
+use signal::Fits;
 
 /// Execution of a session's flow in memory. The slot and the [`Flow`](crate::Flow) handle own it
 /// together, so that the handle does not keep the slot alive.
@@ -67,16 +69,16 @@ pub(crate) struct ExecutionState {
     durable: usize,
     /// Set while a step waits for `pending` to be durable before it begins.
     flush: bool,
-    /// Questions, timers and steps that the flow asks for while the journal has something else next:
+    /// Questions, timers, signals and steps that the flow asks for while the journal has something else next:
     /// a divergence, unless another branch of the flow replays that.
     out_of_turn: Vec<OutOfTurn>,
     /// Set when the flow has replayed an entry of the journal since it was last polled.
     replayed: bool,
     /// Number of times that the flow was polled.
     pass: u64,
-    /// Set when the flow got an answer, a timer or the outcome of a step since it was polled.
+    /// Set when the flow got an answer, a timer, a signal or the outcome of a step since it was polled.
     has_delivered: bool,
-    /// Questions and timers that the flow asked for since it was polled.
+    /// Questions, timers and signals that the flow asked for since it was polled.
     asked_now: Vec<(Operation, u32)>,
     /// Set while the flow is polled. A question dropped then was dropped by the flow.
     polled: bool,
@@ -88,6 +90,8 @@ pub(crate) struct ExecutionState {
     occurrences: HashMap<String, u32>,
     /// Versions of changes in this run.
     versions: HashMap<String, u32>,
+    /// Types of the signals that the flow waits for, by the number of the wait.
+    awaited: HashMap<u32, Fits>,
     wakers: Vec<Waker>,
     /// Difference between the flow and its journal. Nothing that the flow did is recorded then.
     diverged: Option<Divergence>,
@@ -110,6 +114,7 @@ struct OutOfTurn {
 enum Operation {
     Question,
     Timer,
+    Signal,
     Step,
 }
 
@@ -163,6 +168,7 @@ impl Execution {
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
             versions: HashMap::new(),
+            awaited: HashMap::new(),
             wakers: Vec::new(),
             diverged: None,
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),

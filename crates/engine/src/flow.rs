@@ -4,6 +4,7 @@ mod branches;
 mod error;
 mod label;
 mod retry;
+mod signal;
 mod step;
 mod timer;
 mod version;

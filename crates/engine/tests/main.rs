@@ -11,6 +11,7 @@ mod orders;
 mod questions;
 mod replay;
 mod rewind;
+mod signals;
 mod steps;
 mod support;
 mod timers;

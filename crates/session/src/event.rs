@@ -176,6 +176,38 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// The flow waits for a signal. Waits are numbered from 0.
+    SignalAwaited {
+        /// Name of the signal.
+        key: String,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A signal arrived, and is kept until the flow takes it. Signals are numbered from 0.
+    Signalled {
+        /// Name of the signal.
+        key: String,
+        /// Value that came with it.
+        value: Value,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow took a signal that it waited for.
+    SignalTaken {
+        /// Number of the wait.
+        wait: u32,
+        /// Number of the signal.
+        signal: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow does not wait for a signal any more: another branch of it was faster.
+    SignalWaitDropped {
+        /// Number of the wait.
+        wait: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// The session was set aside: its flow asks for something else than the journal has.
     Stuck {
         /// The difference.
@@ -211,6 +243,10 @@ impl JournalEvent {
             | Self::TimerSet { at, .. }
             | Self::TimerFired { at, .. }
             | Self::TimerDropped { at, .. }
+            | Self::SignalAwaited { at, .. }
+            | Self::Signalled { at, .. }
+            | Self::SignalTaken { at, .. }
+            | Self::SignalWaitDropped { at, .. }
             | Self::Stuck { at, .. }
             | Self::Labelled { at, .. }
             | Self::Rewound { at, .. }
@@ -223,6 +259,10 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
+            Self::SignalAwaited { .. }
+            | Self::Signalled { .. }
+            | Self::SignalTaken { .. }
+            | Self::SignalWaitDropped { .. } => 4,
             Self::StepFailed { .. }
             | Self::Stuck { .. }
             | Self::Unstuck { .. }
@@ -239,7 +279,7 @@ impl JournalEvent {
     }
 
     /// Newest format that this program reads.
-    pub const FORMAT: u8 = 3;
+    pub const FORMAT: u8 = 4;
 }
 
 /// Creation of a session.

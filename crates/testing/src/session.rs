@@ -26,7 +26,7 @@ impl<'a> TestedSession<'a> {
         self.id
     }
 
-    /// Returns the status of the session, when its flow asks, sleeps or has ended.
+    /// Returns the status of the session, when its flow asks, sleeps, waits for a signal or has ended.
     pub async fn view(&self) -> Result<View, FlowTestError> {
         self.test.settle(self.id, &Owner::local()).await
     }
@@ -72,6 +72,15 @@ impl<'a> TestedSession<'a> {
                 reason: format!("the session {}", describe(&view)),
             }),
         }
+    }
+
+    /// Sends a signal to the session. Returns whether it is kept, since the flow does not wait for it
+    /// yet.
+    pub async fn signal(&self, name: &str, value: impl Into<Value>) -> Result<bool, FlowTestError> {
+        let value = value.into();
+        let reply = self.test.engine().signal(self.id, &Owner::local(), name, value).await?;
+        self.view().await?;
+        Ok(reply.is_kept)
     }
 
     /// Cancels the session.
@@ -123,6 +132,9 @@ pub(crate) fn describe(view: &View) -> String {
     match (&view.status, view.wakes) {
         (SessionStatus::Waiting(_), _) => format!("waits for an answer to {}", keys.join(", ")),
         (SessionStatus::Working(_), Some(wakes)) => format!("sleeps until {}", wakes.to_iso8601()),
+        (SessionStatus::Working(_), None) if !view.awaits.is_empty() => {
+            format!("waits for the signal `{}`", view.awaits.join("` or `"))
+        }
         (SessionStatus::Working(_), None) => "is working".to_owned(),
         (SessionStatus::Ended(ended), _) => describe_ending(&ended.ending),
     }

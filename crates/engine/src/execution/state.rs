@@ -44,7 +44,13 @@ impl ExecutionState {
         // which is validated when read, must not contain it.
         if self.session.apply(event.clone()).is_ok() {
             self.replay.record(&event);
-            if matches!(event, JournalEvent::Answered(_) | JournalEvent::TimerFired { .. }) {
+            let is_arrival = matches!(
+                event,
+                JournalEvent::Answered(_)
+                    | JournalEvent::TimerFired { .. }
+                    | JournalEvent::Signalled { .. }
+            );
+            if is_arrival {
                 self.wake();
             }
             self.pending.push(event);

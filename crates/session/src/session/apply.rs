@@ -58,6 +58,10 @@ impl Session {
             reopened: Vec::new(),
             timers: Vec::new(),
             timers_set: 0,
+            signals: Vec::new(),
+            signals_received: 0,
+            signal_waits: Vec::new(),
+            signal_waits_made: 0,
             slept: 0,
             stuck: None,
             data: Map::new(),
@@ -159,8 +163,26 @@ impl Session {
                 }
                 self.set_timer(until);
             }
-            JournalEvent::TimerFired { timer, at } => self.fire_timer(timer, before, at),
+            JournalEvent::TimerFired { timer, at } => {
+                self.count_sleep(before, at);
+                self.remove_timer(timer);
+            }
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
+            JournalEvent::SignalAwaited { key, .. } => {
+                if self.state == State::Active {
+                    self.state = State::Processing;
+                }
+                self.await_signal(key);
+            }
+            JournalEvent::Signalled { key, value, at } => {
+                self.count_sleep(before, at);
+                self.keep_signal(key, value);
+            }
+            JournalEvent::SignalTaken { wait, signal, at } => {
+                self.count_sleep(before, at);
+                self.take_signal(wait, signal);
+            }
+            JournalEvent::SignalWaitDropped { wait, .. } => self.remove_signal_wait(wait),
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
             JournalEvent::Imported { .. } => {}
@@ -183,6 +205,7 @@ impl Session {
             event,
             JournalEvent::Stuck { .. }
                 | JournalEvent::Unstuck { .. }
+                | JournalEvent::Signalled { .. }
                 | JournalEvent::Imported { .. }
                 | JournalEvent::Rewound { .. }
                 | JournalEvent::Ended(_)
@@ -201,11 +224,19 @@ impl Session {
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
-            | JournalEvent::TimerSet { .. } => running || waiting,
+            | JournalEvent::TimerSet { .. }
+            | JournalEvent::SignalAwaited { .. } => running || waiting,
             JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
             // It may have fired before the flow got to know.
             JournalEvent::TimerDropped { timer, .. } => {
                 (running || waiting) && *timer < self.timers_set
+            }
+            JournalEvent::Signalled { .. } => !self.state.is_final(),
+            JournalEvent::SignalTaken { wait, signal, .. } => {
+                (running || waiting) && self.can_take(*wait, *signal)
+            }
+            JournalEvent::SignalWaitDropped { wait, .. } => {
+                (running || waiting) && *wait < self.signal_waits_made
             }
             JournalEvent::Queued(_)
             | JournalEvent::Answered(_)
@@ -240,6 +271,8 @@ impl Session {
         self.wrong.clear();
         self.queued.clear();
         self.timers.clear();
+        self.signals.clear();
+        self.signal_waits.clear();
         self.stuck = None;
         self.ended = Some(ended);
     }

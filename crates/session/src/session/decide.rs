@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::apply::not_before;
+use super::signal::MAX_SIGNAL_WAITS;
 use super::{MAX_TIMERS, QueuedQuestion, Session, State, size};
 use crate::event::{
     Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
@@ -70,6 +71,30 @@ pub enum Command {
     DropTimer {
         /// Number of the timer.
         timer: u32,
+    },
+    /// Wait for a signal.
+    AwaitSignal {
+        /// Name of the signal.
+        key: String,
+    },
+    /// Keep a signal until the flow takes it.
+    Signal {
+        /// Name of the signal.
+        key: String,
+        /// Value that came with it.
+        value: Value,
+    },
+    /// Take a signal that the flow waits for.
+    TakeSignal {
+        /// Number of the wait.
+        wait: u32,
+        /// Number of the signal.
+        signal: u32,
+    },
+    /// Drop a wait for a signal.
+    DropSignalWait {
+        /// Number of the wait.
+        wait: u32,
     },
     /// Record that a node is about to begin a step of the flow.
     BeginStep {
@@ -181,6 +206,9 @@ pub enum CommandError {
     /// The session has expired. Start another.
     #[error("the session has expired")]
     Expired(Limit),
+    /// The session keeps too much already for another signal. Try again when its flow has taken some.
+    #[error("the session cannot keep any more signals; try again later")]
+    TooManySignals,
 }
 
 impl Session {
@@ -209,6 +237,10 @@ impl Session {
             Command::SetTimer { key, until } => self.set(key, until, at, bounds),
             Command::FireTimer { timer } => JournalEvent::TimerFired { timer, at },
             Command::DropTimer { timer } => JournalEvent::TimerDropped { timer, at },
+            Command::AwaitSignal { key } => self.decide_wait(key, at, bounds),
+            Command::Signal { key, value } => return self.decide_signal(key, value, at, bounds),
+            Command::TakeSignal { wait, signal } => JournalEvent::SignalTaken { wait, signal, at },
+            Command::DropSignalWait { wait } => JournalEvent::SignalWaitDropped { wait, at },
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
@@ -237,7 +269,8 @@ impl Session {
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
-            | JournalEvent::TimerSet { .. } => size::of(&event),
+            | JournalEvent::TimerSet { .. }
+            | JournalEvent::SignalAwaited { .. } => size::of(&event),
             _ => 0,
         };
         if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
@@ -314,6 +347,31 @@ impl Session {
         JournalEvent::TimerSet { key, until, at }
     }
 
+    fn decide_wait(&self, key: String, at: Timestamp, bounds: &Bounds) -> JournalEvent {
+        if self.signal_waits.len() >= MAX_SIGNAL_WAITS {
+            let message = format!("more than {MAX_SIGNAL_WAITS} signals are awaited at once");
+            let fault = FlowFault::new(FaultName::TooMuchData, message).at(key);
+            return self.end(Ending::Failed(fault), at, bounds);
+        }
+        JournalEvent::SignalAwaited { key, at }
+    }
+
+    /// Decides on a signal. Unlike an event of the flow, one too many does not end the session.
+    fn decide_signal(
+        &self,
+        key: String,
+        value: Value,
+        at: Timestamp,
+        bounds: &Bounds,
+    ) -> Result<JournalEvent, CommandError> {
+        let has_room = self.has_room_for(&key) && self.length < bounds.events;
+        let event = JournalEvent::Signalled { key, value, at };
+        match has_room && self.size.saturating_add(size::of(&event)) <= bounds.bytes {
+            true => Ok(event),
+            false => Err(CommandError::TooManySignals),
+        }
+    }
+
     /// Decides on an answer to a queued question, or else to the open one.
     fn answer(
         &self,
@@ -371,10 +429,16 @@ impl Session {
             | Command::Set { .. }
             | Command::Label { .. }
             | Command::SetTimer { .. }
-            | Command::DropTimer { .. } => {
+            | Command::DropTimer { .. }
+            | Command::AwaitSignal { .. }
+            | Command::DropSignalWait { .. } => {
                 (running || from == State::WaitingUser, State::Processing)
             }
             Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
+            Command::Signal { .. } => (!from.is_final(), State::Processing),
+            Command::TakeSignal { wait, signal } => {
+                (self.can_take(*wait, *signal), State::Processing)
+            }
             Command::SetAside(divergence) => {
                 (!from.is_final() && self.stuck.as_ref() != Some(divergence), from)
             }

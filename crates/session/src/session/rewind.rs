@@ -16,12 +16,15 @@ pub enum RewindError {
     Effect(String),
 }
 
-/// Returns the events that count, with their indexes: all but those that were rewound.
+/// Returns the events that count, with their indexes: all but those that were rewound. Signals are
+/// kept, since nobody sends them again.
 pub fn effective(events: &[JournalEvent]) -> Vec<(usize, &JournalEvent)> {
     let mut kept: Vec<(usize, &JournalEvent)> = Vec::with_capacity(events.len());
     for (index, event) in events.iter().enumerate() {
         if let JournalEvent::Rewound { to, .. } = event {
-            kept.truncate(kept.partition_point(|(kept, _)| kept < to));
+            kept.retain(|(kept, event)| {
+                kept < to || matches!(event, JournalEvent::Signalled { .. })
+            });
         }
         kept.push((index, event));
     }

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::prompter::Prompter;
 use crate::exit::{Exit, Failure};
+use crate::server::diagnostics;
 use crate::server::store::{self, OpenedStore, StoreUrl};
 use crate::terminal::ask::question::Question;
 
@@ -54,7 +55,8 @@ impl OfflineSessions {
         let store = store.context(gone)?;
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
-        let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
+        let flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        let flows = flows.flows(diagnostics::order()).store(store.clone());
         let (recorded, calls) = (ToolLibrary::offline(), OfflineCalls::new());
         let call = calls.flow();
         let library = recorded.clone();
