@@ -457,7 +457,8 @@ async fn signals_survive_a_crash_at_every_append() {
                 _ => None,
             })
             .collect();
-        assert_eq!(arrived, accepted, "after {writes} writes: {journal:?}");
+        // One may have arrived although its sender was not told.
+        assert!(arrived.starts_with(&accepted), "after {writes} writes: {journal:?}");
         for number in 1..journal.len() {
             next.check_history(&journal[..number]).unwrap();
         }
@@ -466,7 +467,7 @@ async fn signals_survive_a_crash_at_every_append() {
         if matches!(&view.status, SessionStatus::Waiting(open) if open.key == "name") {
             answer(&next, id, json!("Ada")).await;
         }
-        for amount in [1, 2].into_iter().skip(accepted.len()) {
+        for amount in [1, 2].into_iter().skip(arrived.len()) {
             signal(&next, id, "paid", json!(amount)).await;
         }
         next.wait(id, &me(), Duration::from_secs(60)).await.unwrap();

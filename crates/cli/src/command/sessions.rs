@@ -339,12 +339,16 @@ async fn answer(source: &SessionSource, id: &str, text: &str) -> anyhow::Result<
     }
     let mut result = source.call(id, "interaction.respond", json!({"response": response})).await?;
     // No server advances the sessions of an offline store, so that happens here.
-    while source.is_offline() && !source.is_left_to_server(id) && result["next"]["pending"] == true
-    {
+    while source.is_offline() && !source.is_left_to_server(id) && is_at_work(&result["next"]) {
         let mut polled = source.call(id, "interaction.continue", json!({})).await?;
         result["next"] = polled["next"].take();
     }
     Ok(result)
+}
+
+/// Returns whether a flow is at work: it has not come to its next question, and does not sleep.
+pub(crate) fn is_at_work(next: &Value) -> bool {
+    next["pending"] == true && next["wakesAt"].is_null() && next["awaits"].is_null()
 }
 
 /// Reads the value of a signal: JSON, or else text.

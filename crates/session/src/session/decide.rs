@@ -430,11 +430,14 @@ impl Session {
             | Command::Label { .. }
             | Command::SetTimer { .. }
             | Command::DropTimer { .. }
-            | Command::AwaitSignal { .. }
-            | Command::DropSignalWait { .. } => {
+            | Command::AwaitSignal { .. } => {
                 (running || from == State::WaitingUser, State::Processing)
             }
             Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
+            Command::DropSignalWait { wait } => {
+                let is_running = running || from == State::WaitingUser;
+                (is_running && *wait < self.signal_waits_made, State::Processing)
+            }
             Command::Signal { .. } => (!from.is_final(), State::Processing),
             Command::TakeSignal { wait, signal } => {
                 (self.can_take(*wait, *signal), State::Processing)

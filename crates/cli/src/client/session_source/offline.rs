@@ -113,6 +113,9 @@ impl OfflineSessions {
                 if self.is_left_to_server(id) {
                     return Err(Failure::new(Exit::Failed, LEFT_TO_SERVER).into());
                 }
+                if !crate::command::sessions::is_at_work(&next) {
+                    return Err(Failure::new(Exit::Failed, ASLEEP).into());
+                }
                 result = self.call(Some(id), "interaction.continue", params()).await?;
                 continue;
             };
@@ -163,6 +166,9 @@ const PAGE: usize = 256;
 
 const LEFT_TO_SERVER: &str = "the answers are recorded, and the session calls a tool now, which only its \
                               server can do; it continues when that server runs";
+
+const ASLEEP: &str = "the session has no question now: its flow sleeps, or waits for a signal; see \
+                      `mcp-flow sessions show`";
 
 fn refused(error: &RpcError) -> anyhow::Error {
     Failure::new(Exit::Usage, error.text().to_owned()).into()

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use mcp_flow::IntoFlows;
 use mcp_flow::prelude::*;
 use mcp_flow::question::text;
-use mcp_flow::{OfferedFlow, flows};
 
 /// Result of the flow `order`.
 #[data]
@@ -17,8 +17,8 @@ struct Shipped {
 }
 
 /// Creates the flow.
-pub(crate) fn order() -> Vec<OfferedFlow> {
-    flows![take_order].into_flows()
+pub(crate) fn order() -> impl IntoFlows {
+    flows![take_order]
 }
 
 /// Take an order, and ship it when the signal `paid` arrives with the amount
