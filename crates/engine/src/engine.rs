@@ -25,6 +25,7 @@ use crate::definition::{Definition, Definitions};
 use crate::due::Wakeups;
 use crate::error::EngineError;
 use crate::limits::SessionLimits;
+use crate::links::LinkBase;
 use crate::maintenance::{Stalled, Tombstones};
 use crate::membership::Membership;
 use crate::notice::{ExpirySender, Hub, SessionSubscription};
@@ -74,6 +75,7 @@ pub(crate) struct EngineInner {
     /// Membership among the nodes that share the store.
     pub(crate) membership: Option<Arc<Membership>>,
     step_hook: Option<StepHook>,
+    pub(crate) link_base: Arc<LinkBase>,
 }
 
 impl Engine {
@@ -111,6 +113,7 @@ impl Engine {
             is_maintained: AtomicBool::new(false),
             membership,
             step_hook,
+            link_base: Arc::default(),
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.share_progress();

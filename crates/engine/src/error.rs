@@ -48,6 +48,15 @@ pub enum EngineError {
     /// The session keeps as many signals as it can. Wait until its flow takes some.
     #[error("the session cannot keep any more signals; try again later")]
     TooManySignals,
+    /// The link was used before, or its question was answered otherwise.
+    #[error("the link was used before")]
+    LinkUsed,
+    /// The link was revoked.
+    #[error("the link was revoked")]
+    LinkRevoked,
+    /// The question of the link is not open. Try again later.
+    #[error("the question of the link is not open")]
+    LinkNotAsked,
     /// There is no flow of this name.
     #[error("there is no flow `{0}`")]
     UnknownFlow(String),
@@ -124,6 +133,8 @@ impl From<CommandError> for EngineError {
             CommandError::AlreadyCancelled => Self::AlreadyCancelled,
             CommandError::Expired(limit) => Self::Expired(limit),
             CommandError::TooManySignals => Self::TooManySignals,
+            CommandError::LinkUsed => Self::LinkUsed,
+            CommandError::LinkRevoked => Self::LinkRevoked,
             // Future variants are refusals by the session's state, too.
             _ => Self::Transition { from: State::Error, to: State::Error },
         }

@@ -1,6 +1,7 @@
 //! State that the engine shares with a running flow: the session, the journal being replayed, and
 //! the events that are not durable yet.
 
+mod link;
 mod question;
 mod signal;
 mod state;
@@ -26,6 +27,7 @@ use crate::builder::StepHook;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::limits::SessionLimits;
+use crate::links::LinkBase;
 use crate::membership::HeldLease;
 use crate::notice::Hub;
 use signal::Fits;
@@ -42,6 +44,7 @@ pub(crate) struct Execution {
     /// Cancelled when no more steps may begin.
     draining: CancellationToken,
     step_hook: Option<StepHook>,
+    link_base: Arc<LinkBase>,
     /// Set if the replay is only checked: steps without a recorded outcome do not begin.
     is_check: bool,
     state: Mutex<ExecutionState>,
@@ -56,6 +59,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) lease: Option<HeldLease>,
     pub(crate) draining: CancellationToken,
     pub(crate) step_hook: Option<StepHook>,
+    pub(crate) link_base: Arc<LinkBase>,
     pub(crate) is_check: bool,
 }
 
@@ -151,6 +155,7 @@ impl Execution {
             lease,
             draining,
             step_hook,
+            link_base,
             is_check,
         } = context;
         let state = ExecutionState {
@@ -178,7 +183,7 @@ impl Execution {
             session,
         };
         let state = Mutex::new(state);
-        Self { id, clock, limits, hub, lease, draining, step_hook, is_check, state }
+        Self { id, clock, limits, hub, lease, draining, step_hook, link_base, is_check, state }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.

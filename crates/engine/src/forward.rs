@@ -38,6 +38,8 @@ enum Message {
     Answer { number: u64, from: Epoch, session: SessionId, owner: Owner, request: AnswerRequest },
     /// Signals a session that the receiver works on.
     Signal { number: u64, from: Epoch, session: SessionId, owner: Owner, signal: Signal },
+    /// Revokes links of a session that the receiver works on, of one name or all.
+    Revoke { number: u64, from: Epoch, session: SessionId, owner: Owner, name: Option<String> },
     /// Outcome of an answer or a signal that the receiver has forwarded.
     Answered { number: u64, outcome: Outcome },
     /// Something that concerns the clients of all nodes.
@@ -53,6 +55,9 @@ enum Outcome {
     Ended,
     Rejected { violation: InvalidAnswer, left: u32 },
     Signalled { is_kept: bool },
+    Revoked { count: usize },
+    LinkUsed,
+    LinkRevoked,
     BadSignal { name: String, reason: String },
     TooManySignals,
     NotFound,
@@ -154,6 +159,22 @@ impl Engine {
         }
     }
 
+    /// Has another node revoke links of a session that it works on.
+    pub(crate) async fn forward_revocation(
+        &self,
+        holder: Epoch,
+        id: SessionId,
+        owner: &Owner,
+        name: Option<&str>,
+    ) -> Result<usize, EngineError> {
+        let (session, owner, name) = (id, owner.clone(), name.map(str::to_owned));
+        let message = |number, from| Message::Revoke { number, from, session, owner, name };
+        match self.forward(holder, message).await? {
+            Outcome::Revoked { count } => Ok(count),
+            refused => Err(refused.into_error()),
+        }
+    }
+
     /// Sends a message to another node, and waits for the outcome.
     async fn forward(
         &self,
@@ -204,6 +225,16 @@ impl Engine {
                     engine.reply_to(from, number, outcome).await;
                 });
             }
+            Ok(Message::Revoke { number, from, session, owner, name }) => {
+                let engine = self.clone();
+                self.inner.tasks.spawn(async move {
+                    let outcome = match engine.try_revoke(session, &owner, name.as_deref()).await {
+                        Ok(count) => Outcome::Revoked { count },
+                        Err(error) => refused(error),
+                    };
+                    engine.reply_to(from, number, outcome).await;
+                });
+            }
             Ok(Message::Announced { from, topic, content }) => {
                 if from != membership.epoch() {
                     membership.receivers.receive(&topic, &content);
@@ -237,6 +268,8 @@ impl Outcome {
             }
             Self::BadSignal { name, reason } => EngineError::BadSignal { name, reason },
             Self::TooManySignals => EngineError::TooManySignals,
+            Self::LinkUsed => EngineError::LinkUsed,
+            Self::LinkRevoked => EngineError::LinkRevoked,
             Self::RateLimited { millis } => {
                 EngineError::RateLimited { retry_after: Duration::from_millis(millis) }
             }
@@ -279,6 +312,8 @@ fn refused(error: EngineError) -> Outcome {
         }
         EngineError::BadSignal { name, reason } => Outcome::BadSignal { name, reason },
         EngineError::TooManySignals => Outcome::TooManySignals,
+        EngineError::LinkUsed => Outcome::LinkUsed,
+        EngineError::LinkRevoked => Outcome::LinkRevoked,
         EngineError::RateLimited { retry_after } => {
             Outcome::RateLimited { millis: u64::try_from(retry_after.as_millis()).unwrap_or(0) }
         }

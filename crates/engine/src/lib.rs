@@ -72,6 +72,7 @@ mod follow;
 mod forward;
 mod history;
 mod limits;
+mod links;
 mod maintenance;
 mod membership;
 mod notice;
@@ -95,11 +96,12 @@ pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
 pub use flow::{
-    BoxError, Flow, FlowError, FlowResult, FlowStep, FlowTimeout, Once, OnceWithKey, Repeated,
-    RepeatedWithKey, Retry, StepError, StepFn, StepFnWithKey,
+    BoxError, Flow, FlowAsk, FlowError, FlowResult, FlowStep, FlowTimeout, LinkedAsk, Once,
+    OnceWithKey, Repeated, RepeatedWithKey, Retry, StepError, StepFn, StepFnWithKey,
 };
 pub use history::{BadHistory, SessionHistory};
 pub use limits::SessionLimits;
+pub use links::{FoundLink, LinkReply};
 pub use mcp_flow_rate::Rate;
 pub use mcp_flow_session as model;
 pub use notice::{ExpirySender, Notice, SessionSubscription};

@@ -18,6 +18,9 @@ use crate::view::View;
 pub(crate) struct Signal {
     pub(crate) name: String,
     pub(crate) value: Value,
+    /// Number of the link by which it is sent.
+    #[serde(default)]
+    pub(crate) link: Option<u32>,
 }
 
 /// Reply to a signal that was accepted. It is in the journal.
@@ -46,13 +49,22 @@ impl Engine {
         name: impl Into<String>,
         value: Value,
     ) -> Result<SignalReply, EngineError> {
-        let signal = Signal { name: name.into(), value };
-        let mut signalled = self.signal_anywhere(id, owner, &signal).await;
+        self.send_signal(id, owner, &Signal { name: name.into(), value, link: None }).await
+    }
+
+    /// Sends a signal, decided again after a conflict.
+    pub(crate) async fn send_signal(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        signal: &Signal,
+    ) -> Result<SignalReply, EngineError> {
+        let mut signalled = self.signal_anywhere(id, owner, signal).await;
         for _ in 1..CONFLICT_ATTEMPTS {
             if !is_conflict(&signalled) {
                 break;
             }
-            signalled = self.signal_anywhere(id, owner, &signal).await;
+            signalled = self.signal_anywhere(id, owner, signal).await;
         }
         signalled
     }
@@ -118,12 +130,12 @@ impl Engine {
         if slot.prepare()? && slot.session_state() != State::Idle {
             self.advance(slot, turn).await?;
         }
-        let Signal { name, value } = signal.clone();
+        let Signal { name, value, link } = signal.clone();
         if let Err(reason) = slot.execution.check_signal(&name, &value) {
             return Err(EngineError::BadSignal { name, reason });
         }
         let number = slot.execution.lock().session.signals_received;
-        slot.execution.command(Command::Signal { key: name, value })?;
+        slot.execution.command(Command::Signal { key: name, value, link })?;
         self.advance(slot, turn).await?;
         let session = slot.session();
         let is_kept = session.signals.iter().any(|kept| kept.number == number);
@@ -149,8 +161,8 @@ impl Engine {
         if session.stuck.is_none() {
             return Err(StoreError::Conflict(id).into());
         }
-        let Signal { name, value } = signal.clone();
-        let command = Command::Signal { key: name, value };
+        let Signal { name, value, link } = signal.clone();
+        let command = Command::Signal { key: name, value, link };
         let event = session.decide(command, self.now(), &self.inner.limits.bounds)?;
         session.apply(event.clone()).map_err(|_| StoreError::Damaged(id))?;
         let append = Append {

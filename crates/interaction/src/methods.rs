@@ -5,6 +5,7 @@
 //! not be answered without a token (INT-128 to INT-133).
 
 mod history;
+mod links;
 pub(crate) mod list;
 mod respond;
 mod rewind;
@@ -50,12 +51,13 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
     let server = method(server, interaction, "interaction.cancel", cancel);
     let server = method(server, interaction, "interaction.rewind", rewind::rewind);
     let server = method(server, interaction, "interaction.signal", signal::signal);
+    let server = method(server, interaction, "interaction.revokeLinks", links::revoke);
     let server = method(server, interaction, "interaction.getState", get_state);
     let server = method(server, interaction, "interaction.getHistory", history::get_history);
     method(server, interaction, "interaction.list", list::list)
 }
 
-const METHODS: [&str; 10] = [
+const METHODS: [&str; 11] = [
     "interaction.start",
     "interaction.respond",
     "interaction.continue",
@@ -63,6 +65,7 @@ const METHODS: [&str; 10] = [
     "interaction.cancel",
     "interaction.rewind",
     "interaction.signal",
+    "interaction.revokeLinks",
     "interaction.getState",
     "interaction.getHistory",
     "interaction.list",

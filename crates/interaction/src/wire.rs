@@ -282,6 +282,13 @@ fn metadata(session: &Session) -> Map<String, Value> {
             if !awaits.is_empty() {
                 put("awaits", json!(awaits));
             }
+            if !session.links.is_empty() {
+                let links = session.links.iter().map(|link| {
+                    json!({"name": link.key, "state": session.link_state(link).name(),
+                        "isQuestion": link.is_question})
+                });
+                put("links", links.collect());
+            }
             if !session.signals.is_empty() {
                 let mut kept = BTreeMap::<_, u32>::new();
                 for signal in &session.signals {

@@ -5,6 +5,7 @@
 mod approval;
 mod apps;
 mod flows;
+mod links;
 mod prompts;
 mod resources;
 mod tools;

@@ -189,6 +189,9 @@ pub enum JournalEvent {
         key: String,
         /// Value that came with it.
         value: Value,
+        /// Number of the link by which it was sent, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<u32>,
         /// Time of the event.
         at: Timestamp,
     },
@@ -205,6 +208,30 @@ pub enum JournalEvent {
     SignalWaitDropped {
         /// Number of the wait.
         wait: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow made a link. Links are numbered from 0.
+    LinkMade {
+        /// Name of the signal, or key of the question.
+        key: String,
+        /// URL of the server, with which its URL begins.
+        base: String,
+        /// Random end of its URL.
+        token: String,
+        /// Set if it answers a question, and does not send a signal.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_question: bool,
+        /// Set if it needs a login.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        needs_login: bool,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A link was revoked.
+    LinkRevoked {
+        /// Number of the link.
+        link: u32,
         /// Time of the event.
         at: Timestamp,
     },
@@ -247,6 +274,8 @@ impl JournalEvent {
             | Self::Signalled { at, .. }
             | Self::SignalTaken { at, .. }
             | Self::SignalWaitDropped { at, .. }
+            | Self::LinkMade { at, .. }
+            | Self::LinkRevoked { at, .. }
             | Self::Stuck { at, .. }
             | Self::Labelled { at, .. }
             | Self::Rewound { at, .. }
@@ -262,7 +291,11 @@ impl JournalEvent {
             Self::SignalAwaited { .. }
             | Self::Signalled { .. }
             | Self::SignalTaken { .. }
-            | Self::SignalWaitDropped { .. } => 4,
+            | Self::SignalWaitDropped { .. }
+            | Self::LinkMade { .. }
+            | Self::LinkRevoked { .. }
+            | Self::Asked(QuestionAsked { link: Some(_), .. })
+            | Self::Queued(QuestionAsked { link: Some(_), .. }) => 4,
             Self::StepFailed { .. }
             | Self::Stuck { .. }
             | Self::Unstuck { .. }
@@ -336,6 +369,9 @@ pub struct QuestionAsked {
     /// Progress of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<FlowProgress>,
+    /// Number of the link that can answer it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<u32>,
     /// Violation by the value given for it at the start, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<InvalidAnswer>,

@@ -45,13 +45,15 @@ pub struct Replay {
     passes_deliveries: bool,
     drawn: HashMap<String, VecDeque<StepOutcome>>,
     notes: HashMap<String, usize>,
+    /// Numbers of the links that the flow made, by key and by whether they answer a question.
+    links: HashMap<(String, bool), VecDeque<u32>>,
 }
 
 impl Replay {
     /// Prepares the replay of a journal.
     pub fn new(events: &[JournalEvent]) -> Self {
         let mut replay = Self::default();
-        let mut signals = Vec::new();
+        let (mut signals, mut links) = (Vec::new(), 0);
         for (index, event) in effective(events) {
             replay.events = index;
             match event {
@@ -74,6 +76,11 @@ impl Replay {
                 JournalEvent::StepFailed { key, number, .. } => {
                     let (key, number) = (key.clone(), Some(*number));
                     replay.push(Entry::StepDone { key, number, record: StepRecord::Failed });
+                }
+                JournalEvent::LinkMade { key, is_question, .. } => {
+                    let made = replay.links.entry((key.clone(), *is_question)).or_default();
+                    made.push_back(links);
+                    links = links.saturating_add(1);
                 }
                 JournalEvent::Signalled { value, .. } => signals.push(value),
                 JournalEvent::SignalTaken { wait, signal, .. } => {
@@ -291,6 +298,11 @@ impl Replay {
         self.drawn.get_mut(key)?.pop_front()
     }
 
+    /// Returns the number of the next link that was made for this signal or question.
+    pub fn link(&mut self, key: &str, is_question: bool) -> Option<u32> {
+        self.links.get_mut(&(key.to_owned(), is_question))?.pop_front()
+    }
+
     /// Returns whether a label of this key was set before; each time counts once.
     pub fn labelled(&mut self, key: &str) -> bool {
         self.noted(&label_note(key))
@@ -381,6 +393,8 @@ impl Replay {
             }
             JournalEvent::Started(_)
             | JournalEvent::Signalled { .. }
+            | JournalEvent::LinkMade { .. }
+            | JournalEvent::LinkRevoked { .. }
             | JournalEvent::SignalTaken { .. }
             | JournalEvent::Began { .. }
             | JournalEvent::Rejected { .. }

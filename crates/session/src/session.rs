@@ -2,6 +2,7 @@
 
 mod apply;
 mod decide;
+mod link;
 mod queue;
 mod rewind;
 mod signal;
@@ -24,6 +25,7 @@ use crate::{InvalidAnswer, Timestamp};
 
 pub use apply::Damaged;
 pub use decide::{Answer, Bounds, Command, CommandError};
+pub use link::{Link, LinkState, MAX_LINKS};
 pub use queue::{MAX_QUEUED, QueuedQuestion};
 pub use rewind::{RewindError, effective};
 pub use signal::{KeptSignal, MAX_SIGNALS, SignalWait};
@@ -63,6 +65,8 @@ pub struct Session {
     pub signals: Vec<KeptSignal>,
     /// Number of signals so far.
     pub signals_received: u32,
+    /// Links that the flow made, in that order.
+    pub links: Vec<Link>,
     /// Waits of the flow for signals, in the order they began.
     pub signal_waits: Vec<SignalWait>,
     /// Number of waits for signals so far.

@@ -181,6 +181,8 @@ fn describe(kind: &str, event: &Value, open: &str) -> (String, Value) {
         "signal_wait_dropped" => {
             (format!("dropped wait {} for a signal", event["wait"]), Value::Null)
         }
+        "link_made" => (format!("made link for {key}"), Value::Null),
+        "link_revoked" => (format!("revoked link {}", event["link"]), Value::Null),
         "data_set" => (format!("set {key}"), event["value"].clone()),
         "ended" => ("ended".to_owned(), event["ending"].clone()),
         other => (other.replace('_', " "), Value::Null),

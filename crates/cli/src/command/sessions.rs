@@ -103,6 +103,13 @@ enum Action {
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
     },
+    /// Revoke the links of a session that can still be used
+    Revoke {
+        /// Session id
+        id: String,
+        /// Only those for this signal or question
+        name: Option<String>,
+    },
     /// Change an earlier answer: go on from its question, as if nothing had happened since
     ///
     /// Not if a step with effects has run since, which the error names.
@@ -152,6 +159,7 @@ impl Sessions {
             Action::Signal { .. } => {
                 "interrupted; the signal may have been accepted: see `mcp-flow sessions show`"
             }
+            Action::Revoke { .. } => "interrupted; the links may have been revoked",
             Action::Rewind { .. } => {
                 "interrupted; the session may have been rewound: see `mcp-flow sessions show`"
             }
@@ -226,6 +234,12 @@ impl Sessions {
                     }
                     false => answer_text(&result),
                 };
+                Ok((result, text))
+            }
+            Action::Revoke { id, name } => {
+                let params = json!({"name": name});
+                let result = source.call(id, "interaction.revokeLinks", params).await?;
+                let text = format!("links of session {id} revoked: {}", result["revoked"]);
                 Ok((result, text))
             }
             Action::Rewind { id, to } => {
@@ -429,6 +443,10 @@ fn state_text(state: &Value) -> String {
     let names: Vec<_> = names.map(|name| format!("`{}`", text(name))).collect();
     if !names.is_empty() {
         lines.push(format!("  Waiting for the signal {}", names.join(" or ")));
+    }
+    for link in metadata["links"].as_array().into_iter().flatten() {
+        let (name, state) = (text(&link["name"]), text(&link["state"]).replace('_', " "));
+        lines.push(format!("  Link for `{name}`: {state}"));
     }
     for (name, count) in metadata["signals"].as_object().into_iter().flatten() {
         lines.push(format!("  Kept signal `{}` x {count}", sanitize(name)));

@@ -15,7 +15,12 @@ use crate::limits::SessionLimits;
 impl ExecutionState {
     /// Applies a decided event and queues it for the journal.
     pub(super) fn push(&mut self, mut event: JournalEvent) {
-        let is_settled = matches!(event, JournalEvent::Unstuck { .. } | JournalEvent::Ended(_));
+        let is_settled = matches!(
+            event,
+            JournalEvent::Unstuck { .. }
+                | JournalEvent::LinkRevoked { .. }
+                | JournalEvent::Ended(_)
+        );
         if self.session.stuck.is_some() && !is_settled {
             // Dropped again, with the event, if the flow still diverges.
             self.push(JournalEvent::Unstuck { at: event.at() });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Map;
 
-use super::{AnsweredTurn, QueuedQuestion, Session, State, size};
+use super::{AnsweredTurn, Link, QueuedQuestion, Session, State, size};
 use crate::Timestamp;
 use crate::event::{Ending, JournalEvent, Limit, SessionEnded, SessionStarted};
 
@@ -60,6 +60,7 @@ impl Session {
             timers_set: 0,
             signals: Vec::new(),
             signals_received: 0,
+            links: Vec::new(),
             signal_waits: Vec::new(),
             signal_waits_made: 0,
             slept: 0,
@@ -174,8 +175,11 @@ impl Session {
                 }
                 self.await_signal(key);
             }
-            JournalEvent::Signalled { key, value, at } => {
+            JournalEvent::Signalled { key, value, link, at } => {
                 self.count_sleep(before, at);
+                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                    link.is_used = true;
+                }
                 self.keep_signal(key, value);
             }
             JournalEvent::SignalTaken { wait, signal, at } => {
@@ -183,6 +187,23 @@ impl Session {
                 self.take_signal(wait, signal);
             }
             JournalEvent::SignalWaitDropped { wait, .. } => self.remove_signal_wait(wait),
+            JournalEvent::LinkMade { key, base, token, is_question, needs_login, .. } => {
+                let number = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+                let (is_used, is_revoked) = (false, false);
+                self.links.push(Link {
+                    number,
+                    key,
+                    base,
+                    token,
+                    is_question,
+                    needs_login,
+                    is_used,
+                    is_revoked,
+                });
+            }
+            JournalEvent::LinkRevoked { link, .. } => {
+                self.link_mut(link).ok_or(damaged)?.is_revoked = true;
+            }
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
             JournalEvent::Imported { .. } => {}
@@ -206,6 +227,7 @@ impl Session {
             JournalEvent::Stuck { .. }
                 | JournalEvent::Unstuck { .. }
                 | JournalEvent::Signalled { .. }
+                | JournalEvent::LinkRevoked { .. }
                 | JournalEvent::Imported { .. }
                 | JournalEvent::Rewound { .. }
                 | JournalEvent::Ended(_)
@@ -225,13 +247,19 @@ impl Session {
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
             | JournalEvent::TimerSet { .. }
+            | JournalEvent::LinkMade { .. }
             | JournalEvent::SignalAwaited { .. } => running || waiting,
             JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
             // It may have fired before the flow got to know.
             JournalEvent::TimerDropped { timer, .. } => {
                 (running || waiting) && *timer < self.timers_set
             }
-            JournalEvent::Signalled { .. } => !self.state.is_final(),
+            JournalEvent::Signalled { link, .. } => {
+                !self.state.is_final() && link.is_none_or(|link| self.check_link(link).is_ok())
+            }
+            JournalEvent::LinkRevoked { link, .. } => {
+                !self.state.is_final() && self.link(*link).is_some()
+            }
             JournalEvent::SignalTaken { wait, signal, .. } => {
                 (running || waiting) && self.can_take(*wait, *signal)
             }
@@ -272,6 +300,7 @@ impl Session {
         self.queued.clear();
         self.timers.clear();
         self.signals.clear();
+        self.links.clear();
         self.signal_waits.clear();
         self.stuck = None;
         self.ended = Some(ended);

@@ -22,6 +22,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             | JournalEvent::TimerDropped { .. }
             | JournalEvent::SignalTaken { .. }
             | JournalEvent::SignalWaitDropped { .. }
+            | JournalEvent::LinkRevoked { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Imported { .. }
             | JournalEvent::Ended(_) => 0,
@@ -49,6 +50,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             }
             JournalEvent::Rewound { key, .. } => key.len(),
             JournalEvent::Labelled { key, value, .. } => key.len() + value.len(),
+            JournalEvent::LinkMade { key, base, token, .. } => key.len() + base.len() + token.len(),
             JournalEvent::StepBegun { key, .. } => key.len(),
             JournalEvent::StepFailed { key, failure: failed, .. } => key.len() + failure(failed),
             JournalEvent::StepDone { key, outcome, .. } => {

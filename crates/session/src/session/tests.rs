@@ -226,6 +226,7 @@ proptest! {
                         CommandError::Expired(_) => "expired",
                         CommandError::Transition { .. } => "transition",
                         CommandError::TooManySignals => "too many",
+                        CommandError::LinkUsed | CommandError::LinkRevoked => "link",
                     };
                     prop_assert_eq!(expected, Err(name), "{:?} was rejected", step);
                 }
@@ -402,6 +403,7 @@ fn command(step: &Move) -> Command {
         key: key.to_owned(),
         prompt: prompt.clone().into(),
         progress: None,
+        link: None,
     };
     match step {
         Move::Begin => Command::Begin,
@@ -426,7 +428,7 @@ fn command(step: &Move) -> Command {
             Command::SetTimer { key: "t".into(), until: Timestamp::from_millis(3_000) }
         }
         Move::AwaitSignal => Command::AwaitSignal { key: "w".into() },
-        Move::Signal => Command::Signal { key: "w".into(), value: json!("a signal") },
+        Move::Signal => Command::Signal { key: "w".into(), value: json!("a signal"), link: None },
         Move::TakeSignal(wait, signal) => Command::TakeSignal { wait: *wait, signal: *signal },
         Move::DropSignalWait(wait) => Command::DropSignalWait { wait: *wait },
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },

@@ -1,4 +1,4 @@
-//! The flow `order`: asks who orders, and waits for the signal that it was paid.
+//! The flow `order`: asks who orders, makes a link to pay, and waits for the signal that it was paid.
 
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ pub(crate) fn order() -> impl IntoFlows {
 async fn take_order(flow: Flow) -> FlowResult<Shipped> {
     let customer = flow.ask("customer", text("Who orders?").length(1..=100)).await?;
     flow.label("customer", &customer)?;
+    // Without HTTP there is no link, and the signal has to be sent by the owner.
+    if let Ok(url) = flow.link("paid") {
+        flow.set("pay", url)?;
+    }
     let Ok(paid) = flow.timeout(TIME_TO_PAY, flow.wait_for("paid")).await else {
         return flow.decline("It was not paid in a week");
     };
