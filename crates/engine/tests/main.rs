@@ -7,6 +7,7 @@ mod client_held;
 mod cluster;
 mod histories;
 mod limits;
+mod links;
 mod orders;
 mod questions;
 mod replay;

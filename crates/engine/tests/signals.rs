@@ -222,12 +222,8 @@ async fn signals_need_a_live_session_of_their_sender() {
 #[tokio::test]
 async fn signals_race_questions_and_timers() {
     async fn racing(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let first = flow
-            .race::<String, BoxFuture<'_, FlowResult<String>>>([
-                Box::pin(flow.ask("code", text("Code?"))),
-                Box::pin(flow.wait_for("code")),
-            ])
-            .await?;
+        let asked: BoxFuture<'_, _> = Box::pin(flow.ask("code", text("Code?")));
+        let first = flow.race([asked, Box::pin(flow.wait_for("code"))]).await?;
         let second = flow.timeout(HOUR, flow.wait_for::<String>("code")).await;
         let second = second.ok().transpose()?;
         flow.ask("next", text("Next?")).await?;

@@ -4,6 +4,7 @@
 
 mod approval;
 mod apps;
+mod crashes;
 mod flows;
 mod links;
 mod prompts;

@@ -169,26 +169,36 @@ pub async fn crash_at_every_append<F: IntoFlows>(
     flows: impl Fn() -> F,
     script: &Script,
 ) -> Result<CrashReport, FlowTestError> {
+    crash_at_every_append_on(flows, script, || Arc::new(MemoryStore::new())).await
+}
+
+/// Crashes like [`crash_at_every_append`], on stores of another kind: `store` returns an empty one for
+/// each run.
+pub async fn crash_at_every_append_on<F: IntoFlows>(
+    flows: impl Fn() -> F,
+    script: &Script,
+    store: impl Fn() -> Arc<dyn Store>,
+) -> Result<CrashReport, FlowTestError> {
     let clock = || Arc::new(TestClock::new(START));
-    let whole = TestStore::new(Arc::new(MemoryStore::new()));
+    let whole = TestStore::new(store());
     let test = build(flows(), &whole, clock()).await?;
     let ending = script.run(&test, None).await?;
     test.shutdown().await;
     let crashes = whole.appends();
     for append in 0..crashes {
-        let (kept, clock) = (Arc::new(MemoryStore::new()), clock());
-        let store = TestStore::stopping_after(Arc::clone(&kept), append);
-        let crashing = build(flows(), &store, Arc::clone(&clock)).await?;
+        let (kept, clock) = (store(), clock());
+        let crashed = TestStore::stopping_after(Arc::clone(&kept), append);
+        let crashing = build(flows(), &crashed, Arc::clone(&clock)).await?;
         tokio::select! {
             biased;
-            () = store.crashed() => {}
+            () = crashed.crashed() => {}
             // The append may also fail within the request.
             _ = script.run(&crashing, None) => {}
         }
         crashing.shutdown().await;
 
-        let store = TestStore::new(Arc::clone(&kept));
-        let next = build(flows(), &store, clock).await?;
+        let stored = TestStore::new(Arc::clone(&kept));
+        let next = build(flows(), &stored, clock).await?;
         let page = PageRequest { after: None, most: 1 };
         let found =
             kept.list(Filter::default(), page).await.map_err(mcp_flow_engine::EngineError::from)?;

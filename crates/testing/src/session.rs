@@ -1,7 +1,7 @@
 //! A session under test.
 
 use mcp_flow_engine::{
-    AnswerReply, AnswerRequest, OpenQuestion, SessionHistory, SessionStatus, View,
+    AnswerReply, AnswerRequest, LinkReply, OpenQuestion, SessionHistory, SessionStatus, View,
 };
 use mcp_flow_session::event::Ending;
 use mcp_flow_session::{JournalEvent, Owner, SessionId};
@@ -81,6 +81,18 @@ impl<'a> TestedSession<'a> {
         let reply = self.test.engine().signal(self.id, &Owner::local(), name, value).await?;
         self.view().await?;
         Ok(reply.is_kept)
+    }
+
+    /// Uses a link of the session, as a `POST` to its URL does. A link that needs a login is used by
+    /// the owner of the session.
+    pub async fn use_link(&self, url: &str, value: impl Into<Value>) -> Result<(), FlowTestError> {
+        let token = url.rsplit('/').next().unwrap_or_default();
+        let owner = Owner::local();
+        let used = self.test.engine().use_link(token, value.into(), Some(owner.name())).await?;
+        if let LinkReply::Rejected(violation) = used {
+            return Err(FlowTestError::Rejected { key: url.to_owned(), reason: violation.error });
+        }
+        self.view().await.map(drop)
     }
 
     /// Cancels the session.

@@ -81,6 +81,8 @@ async function signalled(page) {
   await value.fill('"much"');
   await page.getByRole("button", { name: "Send signal" }).click();
   await page.locator(".field-problem", { hasText: /\S/ }).waitFor();
+  await page.getByRole("button", { name: "Revoke links" }).click();
+  await page.getByRole("button", { name: "Revoke links" }).waitFor({ state: "hidden" });
   await value.fill("20");
   await page.getByRole("button", { name: "Send signal" }).click();
   await page.locator(".tomb", { hasText: "Shipped to Ada" }).waitFor();

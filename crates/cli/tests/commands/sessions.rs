@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mcp_flow::Revision;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::streamable;
 use mcp_flow_testkit::wait::{LIMIT, output, within};
 use notify::Watcher as _;
 use serde_json::{Value, json};
@@ -132,6 +133,48 @@ async fn signals_reach_sessions_at_rest_and_on_a_server() {
     assert!(listed.contains(&ids[1]) && !listed.contains(&ids[0]), "{listed}");
     let (_, said, code) = on_server(&["signal", &ids[1], "paid", "1"], "");
     assert!(code == 1 && said.contains("completed"), "{said}");
+}
+
+/// A link of a flow works at the server that is running, also after a crash, until it is revoked.
+#[tokio::test]
+async fn links_work_on_the_next_server_until_they_are_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("journal.db").display());
+    let server = Server::start(&["--diagnostics", "--store", &store]);
+    let address = |server: &Server| {
+        let url = server.url().strip_prefix("http://").unwrap().to_owned();
+        url.split('/').next().unwrap().parse().unwrap()
+    };
+    let mut orders = Vec::new();
+    for name in ["Ada", "Bob"] {
+        let mut peer = streamable::connect(address(&server), std::future::ready(()));
+        peer.initialize(Revision::V2025_11_25).await;
+        let params = json!({"toolName": "order", "initialParams": {"customer": name}});
+        let started = peer.call("interaction.start", params).await["result"].clone();
+        let id = started["sessionId"].as_str().unwrap().to_owned();
+        let state = peer.call("interaction.getState", json!({"sessionId": id})).await;
+        let pay = state["result"]["accumulatedData"]["pay"].as_str().unwrap().to_owned();
+        orders.push((id, format!("/link/{}", pay.split("/link/").nth(1).unwrap())));
+    }
+    drop(server);
+
+    let server = Server::start(&["--diagnostics", "--store", &store]);
+    let on_server = |arguments: &[&str]| {
+        run(&[&["sessions"], arguments, &["--url", server.url()]].concat(), "")
+    };
+    let [(ada, ada_pays), (bob, bob_pays)] = &orders[..] else { panic!("{orders:?}") };
+    let (said, error, code) = on_server(&["revoke", bob, "paid"]);
+    assert!(code == 0 && said.contains("revoked: 1"), "{said}{error}");
+    let (shown, _, _) = on_server(&["show", bob]);
+    assert!(shown.contains("Link for `paid`: revoked"), "{shown}");
+    let pay = |path: &str| {
+        Request::new("POST", path).header("content-type", "application/json").body("5")
+    };
+    assert_eq!(pay(bob_pays).send(address(&server)).await.status, 410);
+    assert_eq!(pay(ada_pays).send(address(&server)).await.status, 200);
+    let (shown, _, _) = on_server(&["show", ada]);
+    assert!(shown.contains("Shipped to Ada"), "{shown}");
+    assert_eq!(pay(ada_pays).send(address(&server)).await.status, 404);
 }
 
 /// INT-133, C-43: with a replay guard, a used token is rejected for every operation after a crash
