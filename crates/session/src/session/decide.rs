@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::apply::not_before;
-use super::signal::MAX_SIGNAL_WAITS;
 use super::{MAX_TIMERS, QueuedQuestion, Session, State, size};
 use crate::event::{
     Ending, FaultName, FlowFault, JournalEvent, Limit, QuestionAnswered, QuestionAsked,
@@ -379,32 +378,6 @@ impl Session {
             return self.end(Ending::Failed(fault), at, bounds);
         }
         JournalEvent::TimerSet { key, until, at }
-    }
-
-    fn decide_wait(&self, key: String, at: Timestamp, bounds: &Bounds) -> JournalEvent {
-        if self.signal_waits.len() >= MAX_SIGNAL_WAITS {
-            let message = format!("more than {MAX_SIGNAL_WAITS} signals are awaited at once");
-            let fault = FlowFault::new(FaultName::TooMuchData, message).at(key);
-            return self.end(Ending::Failed(fault), at, bounds);
-        }
-        JournalEvent::SignalAwaited { key, at }
-    }
-
-    /// Decides on a signal. Unlike an event of the flow, one too many does not end the session.
-    fn decide_signal(
-        &self,
-        signalled: JournalEvent,
-        bounds: &Bounds,
-    ) -> Result<JournalEvent, CommandError> {
-        let has_room = match &signalled {
-            JournalEvent::Signalled { key, .. } => self.has_room_for(key),
-            _ => false,
-        };
-        let size = self.size.saturating_add(size::of(&signalled));
-        match has_room && self.length < bounds.events && size <= bounds.bytes {
-            true => Ok(signalled),
-            false => Err(CommandError::TooManySignals),
-        }
     }
 
     /// Decides on an answer to a queued question, or else to the open one.

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::Session;
+use super::{Bounds, CommandError, Session, size};
+use crate::Timestamp;
+use crate::event::{Ending, FaultName, FlowFault, JournalEvent};
 
 /// A signal that the flow has not taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +35,36 @@ impl Session {
         names
     }
 
+    /// Decides to wait for a signal.
+    pub(super) fn decide_wait(&self, key: String, at: Timestamp, bounds: &Bounds) -> JournalEvent {
+        if self.signal_waits.len() >= MAX_SIGNAL_WAITS {
+            let message = format!("more than {MAX_SIGNAL_WAITS} signals are awaited at once");
+            let fault = FlowFault::new(FaultName::TooMuchData, message).at(key);
+            return self.end(Ending::Failed(fault), at, bounds);
+        }
+        JournalEvent::SignalAwaited { key, at }
+    }
+
+    /// Decides on a signal. Unlike an event of the flow, one too many does not end the session.
+    pub(super) fn decide_signal(
+        &self,
+        signalled: JournalEvent,
+        bounds: &Bounds,
+    ) -> Result<JournalEvent, CommandError> {
+        let has_room = match &signalled {
+            JournalEvent::Signalled { key, .. } => self.has_room_for(key),
+            _ => false,
+        };
+        let size = self.size.saturating_add(size::of(&signalled));
+        match has_room && self.length < bounds.events && size <= bounds.bytes {
+            true => Ok(signalled),
+            false => Err(CommandError::TooManySignals),
+        }
+    }
+
     /// Returns whether another signal of this name can be kept: the flow waits for it, or there are
     /// not too many.
-    pub(super) fn has_room_for(&self, key: &str) -> bool {
+    fn has_room_for(&self, key: &str) -> bool {
         let kept = self.signals.iter().filter(|signal| signal.key == key).count();
         let awaited = self.signal_waits.iter().filter(|wait| wait.key == key).count();
         self.signals.len() < MAX_SIGNALS || kept < awaited
@@ -72,4 +101,4 @@ impl Session {
 pub const MAX_SIGNALS: usize = 100;
 
 /// Most signals that a flow waits for at once.
-pub(super) const MAX_SIGNAL_WAITS: usize = 1_000;
+const MAX_SIGNAL_WAITS: usize = 1_000;
