@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::signals::Signal;
 use crate::view::{OpenQuestion, View};
 
-/// What a link does.
+/// Purpose of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkTarget {
     /// Set if it answers a question, and does not send a signal.

@@ -21,7 +21,7 @@ async fn order(flow: Flow, _: NoParams) -> FlowResult<Value> {
     flow.set("paid", flow.link("paid")?)?;
     let paid: u64 = flow.wait_for("paid").await?;
     let ask = flow.ask("approve", confirm("Approve?")).by_link()?;
-    flow.set("approve", ask.url())?;
+    flow.set("answer", ask.url())?;
     let approved = ask.await?;
     let note = flow.ask("note", text("Note?")).await?;
     Ok(json!([paid, approved, note]))
@@ -72,7 +72,7 @@ async fn questions_are_answered_once() {
         let engine = engine_of(Arc::new(MemoryStore::new()), no_linger(), Some("https://h"));
         let id = engine.start(start("order")).await.unwrap().id;
         engine.signal(id, &me(), "paid", json!(1)).await.unwrap();
-        let approve = token(&engine, id, "approve").await;
+        let approve = token(&engine, id, "answer").await;
         let wrong = engine.use_link(&approve, json!("perhaps"), None).await.unwrap();
         assert!(matches!(wrong, LinkReply::Rejected(_)), "{wrong:?}");
         if by_link {
@@ -146,7 +146,7 @@ async fn links_survive_a_crash_at_every_append() {
         let accepted = crashing.use_link(&paid, json!(1), None).await.is_ok();
         let approved = match accepted {
             true => {
-                let approve = token(&crashing, id, "approve").await;
+                let approve = token(&crashing, id, "answer").await;
                 crashing.use_link(&approve, json!(true), None).await.is_ok()
             }
             false => false,
@@ -167,7 +167,7 @@ async fn links_survive_a_crash_at_every_append() {
         // Whoever got no reply tries again.
         let again = next.use_link(&paid, json!(1), None).await;
         assert_eq!(again.is_ok(), !accepted, "after {writes} writes: {again:?}");
-        let approve = token(&next, id, "approve").await;
+        let approve = token(&next, id, "answer").await;
         let again = next.use_link(&approve, json!(true), None).await;
         assert_eq!(again.is_ok(), !approved, "after {writes} writes: {again:?}");
         assert_eq!(result(&answer(&next, id, json!("x")).await), json!([1, true, "x"]));
@@ -230,7 +230,7 @@ async fn any_node_takes_and_revokes_links() {
 async fn links_of_withdrawn_questions_cannot_be_used() {
     async fn hurries(flow: Flow, _: NoParams) -> FlowResult<Value> {
         let ask = flow.ask("a", text("A?")).by_link()?;
-        flow.set("a", ask.url())?;
+        flow.set("url", ask.url())?;
         flow.ask("first", text("First?")).await?;
         let raced = flow.race([
             Box::pin(ask) as futures_util::future::BoxFuture<'_, FlowResult<String>>,
@@ -244,7 +244,7 @@ async fn links_of_withdrawn_questions_cannot_be_used() {
     let engine = engine.limits(no_linger()).flow(Definition::new("hurries", hurries)).build();
     engine.set_link_base("https://h");
     let id = engine.start(start("hurries")).await.unwrap().id;
-    let a = token(&engine, id, "a").await;
+    let a = token(&engine, id, "url").await;
     for value in ["early", "late"] {
         let refused = engine.use_link(&a, json!(value), None).await;
         assert!(matches!(refused, Err(EngineError::LinkNotAsked)), "{refused:?}");

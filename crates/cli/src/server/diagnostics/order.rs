@@ -10,7 +10,7 @@ use mcp_flow::question::text;
 #[data]
 #[derive(Debug)]
 struct Shipped {
-    /// Who ordered
+    /// Name of the customer
     customer: String,
     /// Amount that was paid
     paid: u64,
