@@ -261,7 +261,8 @@ async fn bad_bodies_do_not_use_up_a_link() {
         (json("7").header("origin", "https://evil.example"), 403),
     ] {
         let mut response = linked.send(request).await;
-        assert_eq!(response.status, status, "{}", response.text().await);
+        let text = response.text().await;
+        assert_eq!(response.status, status, "{text}");
     }
     assert_eq!(linked.journal(id).await.len(), 5, "nothing was recorded");
     assert_eq!(linked.send(json("7")).await.status, 200);
@@ -295,7 +296,8 @@ async fn questions_are_answered_on_pages() {
     assert!(wrong.text().await.contains("at least 2 characters are needed"));
     for (path, answer) in [(&paths[0], "Ada"), (&paths[1], "true"), (&paths[2], "%22blue%22")] {
         let mut done = linked.send(form(path, answer)).await;
-        assert_eq!(done.status, 200, "{}", done.text().await);
+        let text = done.text().await;
+        assert_eq!(done.status, 200, "{text}");
         assert_eq!(linked.send(form(path, answer)).await.status, 410);
     }
     // The last one needs a login.
