@@ -1,5 +1,6 @@
 // @ts-check
-// A session prompt as a form with its validation rules. The server validates every answer again.
+// A session prompt, or a signal that its flow waits for, as a form with its validation rules. The server
+// validates every answer again.
 
 import { fill, h, unique } from "./dom.js";
 import { checkText, labelled, objectForm } from "./form.js";
@@ -91,6 +92,10 @@ function controlFor(prompt, id) {
       return file(rules, described);
     case "custom":
       return custom(prompt, rules);
+    case "signal": {
+      const field = labelled("Value", {}, false, undefined, {});
+      return { element: field.element, labels: false, read: field.read, submit: "Send signal" };
+    }
     default: {
       const input = h("input", { ...described, type: "text", placeholder: prompt.placeholder ?? "", value: prompt.defaultValue ?? "", autocomplete: "off" });
       return { element: input, read: () => readText(input.value, rules) };

@@ -17,6 +17,7 @@ export function sessionDetail(app, id) {
   const chip = h("span", { class: "chip" });
   const facts = h("p", { class: "muted small" });
   const cancel = button("Cancel session", () => end(), { class: "button danger", hidden: true });
+  const revoke = button("Revoke links", () => revokeLinks(), { class: "button", hidden: true });
   const steps = h("div", { hidden: true });
   const stepping = button("Step through", async () => {
     steps.hidden = !steps.hidden;
@@ -32,7 +33,7 @@ export function sessionDetail(app, id) {
     "article",
     { class: "session" },
     h("a", { class: "back", href: "#/sessions" }, "All sessions"),
-    h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), stepping, cancel)),
+    h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), stepping, revoke, cancel)),
     bar.element,
     steps,
     h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Questions and answers" }, history, now),
@@ -57,8 +58,8 @@ export function sessionDetail(app, id) {
   const show = (state) => {
     const { metadata = {}, history: turns = [] } = state;
     fill(title, metadata.toolName ?? "session");
-    showState(metadata.stuck ? "stuck" : state.state);
     known = metadata;
+    showState(metadata.stuck ? "stuck" : state.state);
     showTime();
     if (turns.length !== shownTurns) {
       shownTurns = turns.length;
@@ -66,17 +67,19 @@ export function sessionDetail(app, id) {
     }
     const prompt = state.currentPrompt;
     // An unchanged question keeps its form and input.
-    const wakes = state.metadata?.wakesAt;
+    const wakes = metadata.wakesAt;
+    /** @type {string[]} */ const awaits = metadata.awaits ?? [];
     if (metadata.stuck) {
       shownQuestion = "";
       return fill(now, stuckWith(metadata.stuck));
     }
-    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""}`;
+    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : `${state.state} ${wakes ?? ""} ${awaits}`;
     if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
     if (prompt) ask(prompt);
     else if (phaseOf(state.state) === "finished") fill(now, ending(state));
-    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), wakes ? `Asleep until ${minute(wakes)}` : "Running…"));
+    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), wakes ? `Asleep until ${minute(wakes)}` : awaits.length > 0 ? "Waiting for a signal" : "Running…"));
+    if (phaseOf(state.state) !== "finished") now.append(...awaits.map(signalCard));
     now.scrollIntoView({ block: "nearest" });
   };
   const showTime = () => {
@@ -90,6 +93,7 @@ export function sessionDetail(app, id) {
     fill(chip, wordFor(state));
     chip.className = `chip ${phaseOf(state)} ${state}`;
     cancel.hidden = phaseOf(state) === "finished";
+    revoke.hidden = !(known.links ?? []).some((/** @type {any} */ link) => link.state === "open" || link.state === "not_asked");
   };
   /** @param {any} prompt */
   const ask = (prompt) => {
@@ -108,6 +112,21 @@ export function sessionDetail(app, id) {
     }
     await load();
     return null;
+  };
+  /** A form that sends a signal for which the flow waits. @param {string} name */
+  const signalCard = (name) => {
+    const prompt = { type: "signal", message: `Waiting for the signal “${name}”. Value:` };
+    const form = questionForm(prompt, async (value) => {
+      await app.client.request("interaction.signal", { sessionId: id, name, value: value ?? null });
+      await load();
+      return null;
+    });
+    return h("div", { class: "card ask" }, form.element);
+  };
+  /** Ends the links by which others send signals and answers. */
+  const revokeLinks = async () => {
+    await app.client.request("interaction.revokeLinks", { sessionId: id }, { repeat: true }).catch(() => {});
+    await load();
   };
   const end = async () => {
     cancel.disabled = true;

@@ -4,7 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod build;
 pub(crate) mod cluster;
-mod diagnostics;
+pub(crate) mod diagnostics;
 pub(crate) mod gateway;
 pub(crate) mod metrics;
 pub(crate) mod offer;

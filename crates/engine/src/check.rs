@@ -25,7 +25,7 @@ pub enum HistoryError {
         divergence: Box<Divergence>,
     },
     /// The flow waits for something outside of its session, with events left to replay.
-    #[error("event {}: the flow waits for something that is no question, timer or step", index + 1)]
+    #[error("event {}: the flow waits for something that is no question, timer, signal or step", index + 1)]
     Waits {
         /// Index of the event, counted from 0.
         index: usize,

@@ -307,7 +307,10 @@ impl ClientHeldSessions {
         }
         let view = engine.wait(id, owner, limit.min(self.timeout)).await?;
         let operation = match &view.status {
-            SessionStatus::Working(_) if view.is_asleep() => Some("sleep".to_owned()),
+            // What the flow waits for cannot reach a session that only its client has.
+            SessionStatus::Working(_) if view.is_asleep() => {
+                Some(if view.wakes.is_some() { "sleep" } else { "signal" }.to_owned())
+            }
             SessionStatus::Working(_) => {
                 engine.inner.slots.get(id).and_then(|slot| slot.execution.operation())
             }

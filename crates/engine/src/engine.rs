@@ -25,6 +25,7 @@ use crate::definition::{Definition, Definitions};
 use crate::due::Wakeups;
 use crate::error::EngineError;
 use crate::limits::SessionLimits;
+use crate::links::LinkBase;
 use crate::maintenance::{Stalled, Tombstones};
 use crate::membership::Membership;
 use crate::notice::{ExpirySender, Hub, SessionSubscription};
@@ -34,6 +35,7 @@ use crate::slot::Slot;
 use crate::slots::Slots;
 use crate::view::{SessionStatus, View};
 
+pub(crate) use respond::check_size;
 pub(crate) use start::new_id;
 
 pub use request::{AnswerReply, AnswerRequest, SeenTurn, StartRequest};
@@ -73,6 +75,7 @@ pub(crate) struct EngineInner {
     /// Membership among the nodes that share the store.
     pub(crate) membership: Option<Arc<Membership>>,
     step_hook: Option<StepHook>,
+    pub(crate) link_base: Arc<LinkBase>,
 }
 
 impl Engine {
@@ -110,6 +113,7 @@ impl Engine {
             is_maintained: AtomicBool::new(false),
             membership,
             step_hook,
+            link_base: Arc::default(),
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.share_progress();
@@ -169,7 +173,7 @@ impl Engine {
         for _ in 1..CONFLICT_ATTEMPTS {
             let replied = self.try_respond(id, owner, &response).await;
             if matches!(replied, Err(EngineError::UnknownFlow(_))) {
-                let forwarded = self.forward_to_any(id, owner, &response).await;
+                let forwarded = self.forward_answer_to_any(id, owner, &response).await;
                 return forwarded.unwrap_or(replied);
             }
             if !is_conflict(&replied) {
@@ -248,11 +252,11 @@ impl Engine {
         }
     }
 
-    /// Returns whether the flow of a session sleeps until after a time, so that waiting for it until
-    /// then would be in vain.
+    /// Returns whether the flow of a session sleeps until after a time, or until a signal arrives, so
+    /// that waiting for it until then would be in vain.
     fn sleeps_beyond(&self, view: &View, until: Instant) -> bool {
         let left = until.saturating_duration_since(Instant::now());
-        view.is_asleep() && view.wakes.is_some_and(|wakes| wakes > self.now().after(left))
+        view.is_asleep() && view.wakes.is_none_or(|wakes| wakes > self.now().after(left))
     }
 
     /// Subscribes to the notices of a session from now on.

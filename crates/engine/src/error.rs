@@ -37,6 +37,26 @@ pub enum EngineError {
     /// The session is set aside, and goes on when code that fits runs; or cancel it.
     #[error("the session is stuck: {0}")]
     Stuck(Box<Divergence>),
+    /// The signal has a bad name, or its value is not of the type that the flow waits for.
+    #[error("signal `{name}`: {reason}")]
+    BadSignal {
+        /// Name of the signal.
+        name: String,
+        /// Violation by it.
+        reason: String,
+    },
+    /// The session keeps as many signals as it can. Wait until its flow takes some.
+    #[error("the session cannot keep any more signals; try again later")]
+    TooManySignals,
+    /// The link was used before, or its question was answered otherwise.
+    #[error("the link was used before")]
+    LinkUsed,
+    /// The link was revoked.
+    #[error("the link was revoked")]
+    LinkRevoked,
+    /// The question of the link is not open. Try again later.
+    #[error("the question of the link is not open")]
+    LinkNotAsked,
     /// There is no flow of this name.
     #[error("there is no flow `{0}`")]
     UnknownFlow(String),
@@ -112,6 +132,9 @@ impl From<CommandError> for EngineError {
             CommandError::Transition { from, to } => Self::Transition { from, to },
             CommandError::AlreadyCancelled => Self::AlreadyCancelled,
             CommandError::Expired(limit) => Self::Expired(limit),
+            CommandError::TooManySignals => Self::TooManySignals,
+            CommandError::LinkUsed => Self::LinkUsed,
+            CommandError::LinkRevoked => Self::LinkRevoked,
             // Future variants are refusals by the session's state, too.
             _ => Self::Transition { from: State::Error, to: State::Error },
         }

@@ -2,7 +2,9 @@
 //! the events that are not durable yet.
 
 mod closing;
+mod link;
 mod question;
+mod signal;
 mod state;
 pub(crate) mod step;
 mod timer;
@@ -27,8 +29,10 @@ use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::flow::StepCompensation;
 use crate::limits::SessionLimits;
+use crate::links::LinkBase;
 use crate::membership::HeldLease;
 use crate::notice::Hub;
+use signal::Fits;
 
 /// Execution of a session's flow in memory. The slot and the [`Flow`](crate::Flow) handle own it
 /// together, so that the handle does not keep the slot alive.
@@ -42,6 +46,7 @@ pub(crate) struct Execution {
     /// Cancelled when no more steps may begin.
     draining: CancellationToken,
     step_hook: Option<StepHook>,
+    link_base: Arc<LinkBase>,
     /// Set if the replay is only checked: steps without a recorded outcome do not begin.
     is_check: bool,
     state: Mutex<ExecutionState>,
@@ -56,6 +61,7 @@ pub(crate) struct ExecutionContext {
     pub(crate) lease: Option<HeldLease>,
     pub(crate) draining: CancellationToken,
     pub(crate) step_hook: Option<StepHook>,
+    pub(crate) link_base: Arc<LinkBase>,
     pub(crate) is_check: bool,
 }
 
@@ -69,16 +75,16 @@ pub(crate) struct ExecutionState {
     durable: usize,
     /// Set while a step waits for `pending` to be durable before it begins.
     flush: bool,
-    /// Questions, timers and steps that the flow asks for while the journal has something else next:
+    /// Questions, timers, signals and steps that the flow asks for while the journal has something else next:
     /// a divergence, unless another branch of the flow replays that.
     out_of_turn: Vec<OutOfTurn>,
     /// Set when the flow has replayed an entry of the journal since it was last polled.
     replayed: bool,
     /// Number of times that the flow was polled.
     pass: u64,
-    /// Set when the flow got an answer, a timer or the outcome of a step since it was polled.
+    /// Set when the flow got an answer, a timer, a signal or the outcome of a step since it was polled.
     has_delivered: bool,
-    /// Questions and timers that the flow asked for since it was polled.
+    /// Questions, timers and signals that the flow asked for since it was polled.
     asked_now: Vec<(Operation, u32)>,
     /// Set while the flow is polled. A question dropped then was dropped by the flow.
     polled: bool,
@@ -90,6 +96,8 @@ pub(crate) struct ExecutionState {
     occurrences: HashMap<String, u32>,
     /// Versions of changes in this run.
     versions: HashMap<String, u32>,
+    /// Types of the signals that the flow waits for, by the number of the wait.
+    awaited: HashMap<u32, Fits>,
     /// Compensations of the steps in this run.
     compensations: Vec<StepCompensation>,
     wakers: Vec<Waker>,
@@ -114,6 +122,7 @@ struct OutOfTurn {
 enum Operation {
     Question,
     Timer,
+    Signal,
     Step,
 }
 
@@ -150,6 +159,7 @@ impl Execution {
             lease,
             draining,
             step_hook,
+            link_base,
             is_check,
         } = context;
         let state = ExecutionState {
@@ -167,6 +177,7 @@ impl Execution {
             running_steps: Vec::new(),
             occurrences: HashMap::new(),
             versions: HashMap::new(),
+            awaited: HashMap::new(),
             compensations: Vec::new(),
             wakers: Vec::new(),
             diverged: None,
@@ -177,7 +188,7 @@ impl Execution {
             session,
         };
         let state = Mutex::new(state);
-        Self { id, clock, limits, hub, lease, draining, step_hook, is_check, state }
+        Self { id, clock, limits, hub, lease, draining, step_hook, link_base, is_check, state }
     }
 
     /// Creates the execution of a new session, whose start is not durable yet.

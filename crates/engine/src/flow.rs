@@ -1,21 +1,22 @@
 //! Handle of a flow to its session: questions, steps, progress.
 
+mod ask;
 mod blocking;
 mod branches;
 mod compensation;
 mod error;
 mod label;
+mod link;
 mod retry;
+mod signal;
 mod step;
 mod timer;
 mod version;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use mcp_flow_session::event::{FaultName, FlowFault, StepOutcome};
-use mcp_flow_session::prompt::{FlowProgress, Prompt};
+use mcp_flow_session::prompt::FlowProgress;
 use mcp_flow_session::{Date, Owner, Question, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +24,7 @@ use serde_json::{Map, Value};
 
 use crate::execution::Execution;
 
+pub use ask::{FlowAsk, LinkedAsk};
 pub use blocking::{Blocking, RepeatedBlocking};
 pub(crate) use compensation::{StepCompensation, compensate};
 pub(crate) use error::Reason;
@@ -60,15 +62,10 @@ impl Flow {
 
     /// Asks a question and waits for its answer.
     ///
-    /// A valid value under `key` in the parameters of the start answers it at once.
-    pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> FlowResult<Q::Answer> {
-        let key = self.key(key)?;
-        let mut asking =
-            Asking { execution: &self.execution, key: &key, number: None, done: false };
-        let value = poll_fn(|context| asking.poll(question.prompt(), context)).await;
-        question.read(value).ok_or_else(|| {
-            FlowError::new(format!("the answer to `{key}` does not fit the type of its question"))
-        })
+    /// A valid value under `key` in the parameters of the start answers it at once. The returned
+    /// [`FlowAsk`] can also be answered [by a link](FlowAsk::by_link).
+    pub fn ask<Q: Question>(&self, key: &str, question: Q) -> FlowAsk<'_, Q> {
+        FlowAsk::new(self, key, question)
     }
 
     /// Runs work with side effects and records its result.
@@ -242,30 +239,6 @@ impl Flow {
 impl std::fmt::Debug for Flow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Flow").field("session", &self.execution.id).finish_non_exhaustive()
-    }
-}
-
-/// A question that the flow waits with. Withdrawn if dropped before the answer.
-struct Asking<'a> {
-    execution: &'a Execution,
-    key: &'a str,
-    number: Option<u32>,
-    done: bool,
-}
-
-impl Asking<'_> {
-    fn poll(&mut self, prompt: &Prompt, context: &mut Context<'_>) -> Poll<Value> {
-        let polled = self.execution.poll_ask(self.key, &mut self.number, prompt, context);
-        self.done = polled.is_ready();
-        polled
-    }
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            self.execution.drop_question(self.key, self.number);
-        }
     }
 }
 

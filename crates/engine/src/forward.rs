@@ -1,8 +1,8 @@
-//! Answers to a session that another node works on, forwarded to that node.
+//! Answers and signals to a session that another node works on, forwarded to that node.
 //!
 //! A flow may ask in one branch while another branch runs a step. Only the node that runs the step
 //! can append then, so it is sent the answer, and its outcome comes back, both as messages of the
-//! store. So are answers to a flow that this program does not have. A message may be lost; the caller
+//! store. So are answers to a flow that this program does not have, and signals. A message may be lost; the caller
 //! then gets an error that says to try again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,10 @@ use tokio::time::timeout;
 use crate::engine::{AnswerReply, AnswerRequest, Engine};
 use crate::error::EngineError;
 use crate::membership::unavailable;
+use crate::signals::{Signal, SignalReply};
 use crate::view::QuestionId;
 
-/// Forwarded answers that wait for their outcome.
+/// Forwarded answers and signals that wait for their outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Forwards {
     next: AtomicU64,
@@ -35,13 +36,17 @@ pub(crate) struct Forwards {
 enum Message {
     /// Answers a session that the receiver works on.
     Answer { number: u64, from: Epoch, session: SessionId, owner: Owner, request: AnswerRequest },
-    /// Outcome of an answer that the receiver has forwarded.
+    /// Signals a session that the receiver works on.
+    Signal { number: u64, from: Epoch, session: SessionId, owner: Owner, signal: Signal },
+    /// Revokes links of a session that the receiver works on, of one name or all.
+    Revoke { number: u64, from: Epoch, session: SessionId, owner: Owner, name: Option<String> },
+    /// Outcome of an answer or a signal that the receiver has forwarded.
     Answered { number: u64, outcome: Outcome },
     /// Something that concerns the clients of all nodes.
     Announced { from: Epoch, topic: String, content: Vec<u8> },
 }
 
-/// Outcome of a forwarded answer. The status of the session is read from the store.
+/// Outcome of a forwarded answer or signal. The status of the session is read from the store.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -49,6 +54,12 @@ enum Outcome {
     Repeated,
     Ended,
     Rejected { violation: InvalidAnswer, left: u32 },
+    Signalled { is_kept: bool },
+    Revoked { count: usize },
+    LinkUsed,
+    LinkRevoked,
+    BadSignal { name: String, reason: String },
+    TooManySignals,
     NotFound,
     Expired(Limit),
     Cancelled,
@@ -69,20 +80,40 @@ impl Engine {
     }
 
     /// Has a node that has the flow of a session answer it, if there is one.
-    pub(crate) async fn forward_to_any(
+    pub(crate) async fn forward_answer_to_any(
         &self,
         id: SessionId,
         owner: &Owner,
         request: &AnswerRequest,
     ) -> Option<Result<AnswerReply, EngineError>> {
-        let nodes = self.nodes().await.ok()?;
-        for node in nodes.iter().filter(|node| Some(node.epoch) != self.epoch()) {
-            match self.forward_answer(node.epoch, id, owner, request).await {
+        for node in self.other_nodes().await {
+            match self.forward_answer(node, id, owner, request).await {
                 Err(EngineError::Busy | EngineError::Store(_)) => {}
                 replied => return Some(replied),
             }
         }
         None
+    }
+
+    /// Has a node that has the flow of a session deliver a signal, if there is one.
+    pub(crate) async fn forward_signal_to_any(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        signal: &Signal,
+    ) -> Option<Result<SignalReply, EngineError>> {
+        for node in self.other_nodes().await {
+            match self.forward_signal(node, id, owner, signal).await {
+                Err(EngineError::Busy | EngineError::Store(_)) => {}
+                replied => return Some(replied),
+            }
+        }
+        None
+    }
+
+    async fn other_nodes(&self) -> Vec<Epoch> {
+        let nodes = self.nodes().await.unwrap_or_default();
+        nodes.iter().map(|node| node.epoch).filter(|epoch| Some(*epoch) != self.epoch()).collect()
     }
 
     /// Has another node answer a session that it works on.
@@ -93,6 +124,63 @@ impl Engine {
         owner: &Owner,
         request: &AnswerRequest,
     ) -> Result<AnswerReply, EngineError> {
+        let (session, owner_name, request) = (id, owner.clone(), request.clone());
+        let message =
+            |number, from| Message::Answer { number, from, session, owner: owner_name, request };
+        let outcome = self.forward(holder, message).await?;
+        let view = self.view(id, owner).await?;
+        match outcome {
+            Outcome::Accepted => Ok(AnswerReply::Accepted(view)),
+            Outcome::Repeated => Ok(AnswerReply::Repeated(view)),
+            Outcome::Ended => Ok(AnswerReply::Ended(view)),
+            Outcome::Rejected { violation, left } => {
+                Ok(AnswerReply::Rejected { violation, left, view })
+            }
+            refused => Err(refused.into_error()),
+        }
+    }
+
+    /// Has another node signal a session that it works on.
+    pub(crate) async fn forward_signal(
+        &self,
+        holder: Epoch,
+        id: SessionId,
+        owner: &Owner,
+        signal: &Signal,
+    ) -> Result<SignalReply, EngineError> {
+        let (session, owner_name, signal) = (id, owner.clone(), signal.clone());
+        let message =
+            |number, from| Message::Signal { number, from, session, owner: owner_name, signal };
+        match self.forward(holder, message).await? {
+            Outcome::Signalled { is_kept } => {
+                Ok(SignalReply { is_kept, view: self.view(id, owner).await? })
+            }
+            refused => Err(refused.into_error()),
+        }
+    }
+
+    /// Has another node revoke links of a session that it works on.
+    pub(crate) async fn forward_revocation(
+        &self,
+        holder: Epoch,
+        id: SessionId,
+        owner: &Owner,
+        name: Option<&str>,
+    ) -> Result<usize, EngineError> {
+        let (session, owner, name) = (id, owner.clone(), name.map(str::to_owned));
+        let message = |number, from| Message::Revoke { number, from, session, owner, name };
+        match self.forward(holder, message).await? {
+            Outcome::Revoked { count } => Ok(count),
+            refused => Err(refused.into_error()),
+        }
+    }
+
+    /// Sends a message to another node, and waits for the outcome.
+    async fn forward(
+        &self,
+        holder: Epoch,
+        message: impl FnOnce(u64, Epoch) -> Message,
+    ) -> Result<Outcome, EngineError> {
         let unreachable = || unavailable("the node that works on the session does not reply");
         let (Some(membership), Some(shared)) = (&self.inner.membership, self.shared()) else {
             return Err(unreachable().into());
@@ -102,36 +190,10 @@ impl Engine {
         let (sender, outcome) = oneshot::channel();
         forwards.waiting.lock().insert(number, sender);
         let _waiting = WaitingForward { forwards, number };
-        let (from, owner_name) = (membership.epoch(), owner.clone());
-        let message = Message::Answer {
-            number,
-            from,
-            session: id,
-            owner: owner_name,
-            request: request.clone(),
-        };
-        shared.post(Some(holder), encode(&message)).await?;
-        let outcome = timeout(FORWARD_TIMEOUT, outcome).await;
-        let Ok(Ok(outcome)) = outcome else { return Err(unreachable().into()) };
-        let view = self.view(id, owner).await?;
-        match outcome {
-            Outcome::Accepted => Ok(AnswerReply::Accepted(view)),
-            Outcome::Repeated => Ok(AnswerReply::Repeated(view)),
-            Outcome::Ended => Ok(AnswerReply::Ended(view)),
-            Outcome::Rejected { violation, left } => {
-                Ok(AnswerReply::Rejected { violation, left, view })
-            }
-            Outcome::NotFound => Err(EngineError::NotFound),
-            Outcome::Expired(limit) => Err(EngineError::Expired(limit)),
-            Outcome::Cancelled => Err(EngineError::AlreadyCancelled),
-            Outcome::Transition { from, to } => Err(EngineError::Transition { from, to }),
-            Outcome::QuestionClosed { number, attempt } => {
-                Err(EngineError::QuestionClosed(QuestionId { number, attempt }))
-            }
-            Outcome::RateLimited { millis } => {
-                Err(EngineError::RateLimited { retry_after: Duration::from_millis(millis) })
-            }
-            Outcome::Failed => Err(EngineError::Busy),
+        shared.post(Some(holder), encode(&message(number, membership.epoch()))).await?;
+        match timeout(FORWARD_TIMEOUT, outcome).await {
+            Ok(Ok(outcome)) => Ok(outcome),
+            _ => Err(unreachable().into()),
         }
     }
 
@@ -150,12 +212,27 @@ impl Engine {
                 self.inner.tasks.spawn(async move {
                     // Not forwarded again: it would go round in circles.
                     let outcome = outcome_of(engine.try_respond(session, &owner, &request).await);
-                    let message = encode(&Message::Answered { number, outcome });
-                    if let Some(shared) = engine.shared()
-                        && let Err(error) = shared.post(Some(from), message).await
-                    {
-                        tracing::warn!(%error, "cannot reply to another node");
-                    }
+                    engine.reply_to(from, number, outcome).await;
+                });
+            }
+            Ok(Message::Signal { number, from, session, owner, signal }) => {
+                let engine = self.clone();
+                self.inner.tasks.spawn(async move {
+                    let outcome = match engine.try_signal(session, &owner, &signal).await {
+                        Ok(SignalReply { is_kept, .. }) => Outcome::Signalled { is_kept },
+                        Err(error) => refused(error),
+                    };
+                    engine.reply_to(from, number, outcome).await;
+                });
+            }
+            Ok(Message::Revoke { number, from, session, owner, name }) => {
+                let engine = self.clone();
+                self.inner.tasks.spawn(async move {
+                    let outcome = match engine.try_revoke(session, &owner, name.as_deref()).await {
+                        Ok(count) => Outcome::Revoked { count },
+                        Err(error) => refused(error),
+                    };
+                    engine.reply_to(from, number, outcome).await;
                 });
             }
             Ok(Message::Announced { from, topic, content }) => {
@@ -165,6 +242,39 @@ impl Engine {
             }
             // During an upgrade, newer nodes send messages that this version does not know.
             Err(error) => tracing::debug!(%error, "cannot read a message of another node"),
+        }
+    }
+
+    async fn reply_to(&self, node: Epoch, number: u64, outcome: Outcome) {
+        let message = encode(&Message::Answered { number, outcome });
+        if let Some(shared) = self.shared()
+            && let Err(error) = shared.post(Some(node), message).await
+        {
+            tracing::warn!(%error, "cannot reply to another node");
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the error of a request that the other node refused.
+    fn into_error(self) -> EngineError {
+        match self {
+            Self::NotFound => EngineError::NotFound,
+            Self::Expired(limit) => EngineError::Expired(limit),
+            Self::Cancelled => EngineError::AlreadyCancelled,
+            Self::Transition { from, to } => EngineError::Transition { from, to },
+            Self::QuestionClosed { number, attempt } => {
+                EngineError::QuestionClosed(QuestionId { number, attempt })
+            }
+            Self::BadSignal { name, reason } => EngineError::BadSignal { name, reason },
+            Self::TooManySignals => EngineError::TooManySignals,
+            Self::LinkUsed => EngineError::LinkUsed,
+            Self::LinkRevoked => EngineError::LinkRevoked,
+            Self::RateLimited { millis } => {
+                EngineError::RateLimited { retry_after: Duration::from_millis(millis) }
+            }
+            // The others are replies to another kind of request.
+            _ => EngineError::Busy,
         }
     }
 }
@@ -187,18 +297,28 @@ fn outcome_of(replied: Result<AnswerReply, EngineError>) -> Outcome {
         Ok(AnswerReply::Repeated(_)) => Outcome::Repeated,
         Ok(AnswerReply::Ended(_)) => Outcome::Ended,
         Ok(AnswerReply::Rejected { violation, left, .. }) => Outcome::Rejected { violation, left },
-        Err(EngineError::NotFound) => Outcome::NotFound,
-        Err(EngineError::Expired(limit)) => Outcome::Expired(limit),
-        Err(EngineError::AlreadyCancelled) => Outcome::Cancelled,
-        Err(EngineError::Transition { from, to }) => Outcome::Transition { from, to },
-        Err(EngineError::QuestionClosed(QuestionId { number, attempt })) => {
+        Err(error) => refused(error),
+    }
+}
+
+fn refused(error: EngineError) -> Outcome {
+    match error {
+        EngineError::NotFound => Outcome::NotFound,
+        EngineError::Expired(limit) => Outcome::Expired(limit),
+        EngineError::AlreadyCancelled => Outcome::Cancelled,
+        EngineError::Transition { from, to } => Outcome::Transition { from, to },
+        EngineError::QuestionClosed(QuestionId { number, attempt }) => {
             Outcome::QuestionClosed { number, attempt }
         }
-        Err(EngineError::RateLimited { retry_after }) => {
+        EngineError::BadSignal { name, reason } => Outcome::BadSignal { name, reason },
+        EngineError::TooManySignals => Outcome::TooManySignals,
+        EngineError::LinkUsed => Outcome::LinkUsed,
+        EngineError::LinkRevoked => Outcome::LinkRevoked,
+        EngineError::RateLimited { retry_after } => {
             Outcome::RateLimited { millis: u64::try_from(retry_after.as_millis()).unwrap_or(0) }
         }
-        Err(error) => {
-            tracing::debug!(%error, "a forwarded answer failed");
+        error => {
+            tracing::debug!(%error, "a forwarded request failed");
             Outcome::Failed
         }
     }

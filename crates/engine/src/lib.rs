@@ -72,6 +72,7 @@ mod follow;
 mod forward;
 mod history;
 mod limits;
+mod links;
 mod maintenance;
 mod membership;
 mod notice;
@@ -79,6 +80,7 @@ mod quota;
 mod rewind;
 mod search;
 mod session_changes;
+mod signals;
 mod slot;
 mod slots;
 mod trace;
@@ -94,14 +96,17 @@ pub use definition::{BadParams, Definition};
 pub use engine::{AnswerReply, AnswerRequest, Engine, SeenTurn, StartRequest};
 pub use error::EngineError;
 pub use flow::{
-    Blocking, BoxError, Flow, FlowError, FlowResult, FlowStep, FlowTimeout, Once, OnceWithKey,
-    Repeated, RepeatedBlocking, RepeatedWithKey, Retry, StepError, StepFn, StepFnWithKey,
+    Blocking, BoxError, Flow, FlowAsk, FlowError, FlowResult, FlowStep, FlowTimeout, LinkedAsk,
+    Once, OnceWithKey, Repeated, RepeatedBlocking, RepeatedWithKey, Retry, StepError, StepFn,
+    StepFnWithKey,
 };
 pub use history::{BadHistory, SessionHistory};
 pub use limits::SessionLimits;
+pub use links::{FoundLink, LinkReply};
 pub use mcp_flow_rate::Rate;
 pub use mcp_flow_session as model;
 pub use notice::{ExpirySender, Notice, SessionSubscription};
 pub use search::{FoundSessions, SessionSearch};
 pub use session_changes::{SessionChange, SessionChanges};
+pub use signals::SignalReply;
 pub use view::{OpenQuestion, QuestionId, SessionStatus, View};

@@ -27,8 +27,8 @@ pub enum Notice {
     /// The questions behind the open one have changed: [`View::queued`](crate::View::queued) has
     /// them.
     QueueChanged,
-    /// The flow sleeps until this time.
-    Sleeping(Timestamp),
+    /// The flow sleeps until this time, or only until a signal arrives.
+    Sleeping(Option<Timestamp>),
     /// The session was set aside: its flow does not fit its journal.
     Stuck(Box<Divergence>),
     /// The flow reported progress. Not in the journal.

@@ -381,15 +381,21 @@ impl Engine {
         if events.iter().any(changes_queue) {
             notices.push(Notice::QueueChanged);
         }
-        if state.session.is_asleep() && events.iter().any(sets_timer) {
-            notices.extend(state.session.wakes().map(Notice::Sleeping));
+        if state.session.is_asleep() && events.iter().any(changes_sleep) {
+            notices.push(Notice::Sleeping(state.session.wakes()));
         }
         notices
     }
 }
 
-fn sets_timer(event: &JournalEvent) -> bool {
-    matches!(event, JournalEvent::TimerSet { .. } | JournalEvent::TimerDropped { .. })
+fn changes_sleep(event: &JournalEvent) -> bool {
+    matches!(
+        event,
+        JournalEvent::TimerSet { .. }
+            | JournalEvent::TimerDropped { .. }
+            | JournalEvent::SignalAwaited { .. }
+            | JournalEvent::SignalWaitDropped { .. }
+    )
 }
 
 /// Time in which a step is interrupted by its own timeout.

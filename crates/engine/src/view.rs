@@ -31,6 +31,8 @@ pub struct View {
     pub deadline: Option<Timestamp>,
     /// Time at which the next timer of its flow fires.
     pub wakes: Option<Timestamp>,
+    /// Names of the signals that its flow waits for.
+    pub awaits: Vec<String>,
     /// Inactivity timeout in milliseconds (INT-023).
     pub inactivity: Option<u64>,
     /// Difference between its journal and its flow, if the session was set aside for it.
@@ -105,9 +107,16 @@ impl View {
         open.into_iter().chain(&self.queued)
     }
 
-    /// Returns whether its flow sleeps: it waits for nothing but a timer, until [`wakes`](Self::wakes).
+    /// Returns whether its flow sleeps: it waits for nothing but a timer, until [`wakes`](Self::wakes),
+    /// or a signal that it [awaits](Self::awaits).
     pub fn is_asleep(&self) -> bool {
         self.asleep
+    }
+
+    /// Returns whether the flow may go on without an answer to its open question, and withdraw it: it
+    /// has a timer, or waits for a signal.
+    pub fn may_withdraw(&self) -> bool {
+        self.wakes.is_some() || !self.awaits.is_empty()
     }
 
     pub(crate) fn of(id: SessionId, session: &Session, progress: Option<&FlowProgress>) -> Self {
@@ -126,6 +135,7 @@ impl View {
             queued: queued_questions(session),
             deadline: session.deadline(),
             wakes: session.wakes(),
+            awaits: session.awaits(),
             inactivity: session.started.inactivity,
             stuck: session.stuck.clone().map(Box::new),
             closing: session.closing.clone().map(Box::new),

@@ -14,12 +14,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::support::{ManualClock, NoParams, me, no_linger, start};
 
-/// A part of a flow. All steps, questions and timers have the same key.
+/// A part of a flow. All steps, questions, timers and signals have the same key.
 #[derive(Clone, Debug)]
 enum Part {
     Ask,
     Step,
     Sleep,
+    Wait,
     Draw,
     Sequence(Vec<Part>),
     All(Vec<Part>),
@@ -43,6 +44,7 @@ fn run<'a>(part: &'a Part, flow: &'a Flow, gate: &'a Semaphore) -> Running<'a> {
                 flow.sleep(Duration::from_secs(1)).await?;
                 "t".to_owned()
             }
+            Part::Wait => format!("w{}", flow.wait_for::<u64>("w").await?),
             Part::Draw => format!("d{}", flow.random() % 10),
             Part::Sequence(parts) => {
                 let mut done = Vec::new();
@@ -74,14 +76,15 @@ impl Random {
     }
 
     fn part(&mut self, depth: u32) -> Part {
-        let kinds = if depth == 0 { 4 } else { 10 };
+        let kinds = if depth == 0 { 5 } else { 11 };
         match self.below(kinds) {
             0 => Part::Ask,
             1 => Part::Step,
             2 => Part::Sleep,
             3 => Part::Draw,
-            4..=6 => Part::Sequence(self.parts(depth)),
-            7 | 8 => Part::All(self.parts(depth)),
+            4 => Part::Wait,
+            5..=7 => Part::Sequence(self.parts(depth)),
+            8 | 9 => Part::All(self.parts(depth)),
             _ => Part::Race(self.parts(depth)),
         }
     }
@@ -118,9 +121,14 @@ async fn any_flow_is_replayed_in_the_order_in_which_it_ran() {
         while !matches!(engine.view(id, &me()).await.unwrap().status, SessionStatus::Ended(_)) {
             events += 1;
             assert!(events < 1_000, "seed {seed} does not end: {tree:?}");
-            match random.below(3) {
+            match random.below(4) {
                 0 => gate.add_permits(1),
-                1 => clock.forward(Duration::from_millis(500 + random.below(1_000))),
+                // Early ones are kept, and not every type fits.
+                1 => {
+                    let value = if random.below(4) == 0 { json!("no") } else { json!(events) };
+                    drop(engine.signal(id, &me(), "w", value).await);
+                }
+                2 => clock.forward(Duration::from_millis(500 + random.below(1_000))),
                 // It may not be waiting.
                 _ => drop(engine.respond(id, &me(), json!(events.to_string()).into()).await),
             }

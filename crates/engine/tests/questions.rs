@@ -376,6 +376,7 @@ async fn journals_without_queued_questions_are_replayed() {
             key: key.to_owned(),
             prompt,
             progress: None,
+            link: None,
             violation: None,
             at,
         })

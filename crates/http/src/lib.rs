@@ -18,6 +18,7 @@
 mod authentication;
 mod cluster;
 mod downloads;
+mod endpoint;
 mod head;
 mod limits;
 mod listen;

@@ -152,6 +152,12 @@ impl Bound {
         let access =
             AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
+        let scheme = if is_encrypted { "https" } else { "http" };
+        let local = || format!("{scheme}://{}", self.address);
+        let is_local = self.address.ip().is_loopback();
+        if let Some(url) = self.options.public_url.clone().or_else(|| is_local.then(local)) {
+            server.served_at(url.trim_end_matches('/'));
+        }
         let service = Service::new(
             server.clone(),
             self.options,

@@ -29,7 +29,7 @@ pub struct Options {
     /// Time until a pending download expires. 10 minutes.
     pub download_lifetime: Duration,
     /// URL under which clients reach the server, such as `https://flow.example/tools`, if a proxy
-    /// changes the host or path: used in download links and metadata.
+    /// changes the host or path: used in links of flows, download links and metadata.
     pub public_url: Option<String>,
     /// Card that describes the server at `/mcp/server-card`, with a catalog at
     /// `/.well-known/ai-catalog.json`, both public. Needs `public_url`. None.

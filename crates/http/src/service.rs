@@ -22,6 +22,7 @@ use crate::cluster::credential::{CredentialVerifier, Refused};
 use crate::cluster::relay::{self, RelayedRequest, is_forwarded};
 use crate::cluster::{ClusterNodes, epoch_of};
 use crate::downloads::{self, Downloads, Links};
+use crate::endpoint;
 use crate::head::check_head;
 use crate::limits::counted_body;
 use crate::limits::request_body::discard;
@@ -222,6 +223,11 @@ impl Service {
             discard(self, request.into_body());
             return page;
         }
+        // An endpoint of the server may be public: it decides.
+        if let Some((endpoint, rest)) = self.server.endpoint(path) {
+            let rest = rest.to_owned();
+            return endpoint::serve(self, endpoint, &rest, request, &connection).await;
+        }
         if let Some(endpoint) = resource_metadata::endpoint_of(path)
             && let Some(terms) = self
                 .access
@@ -320,6 +326,11 @@ impl Service {
         cluster.find(node).map(|_| (cluster, node))
     }
 
+    /// Returns who may use this listener.
+    pub(crate) fn access(&self) -> &AccessPolicy {
+        &self.access
+    }
+
     /// Time for which the record of a session is kept after its last use.
     pub(crate) fn record_lifetime(&self) -> Duration {
         (self.options.session_idle_timeout * 2).max(Duration::from_secs(60))
@@ -353,7 +364,7 @@ impl Service {
 
     /// Returns the URL under which the client reaches the server: the public URL of the options, or
     /// the Host header if it is safe to repeat.
-    fn base_url(&self, headers: &HeaderMap) -> Option<String> {
+    pub(crate) fn base_url(&self, headers: &HeaderMap) -> Option<String> {
         if let Some(url) = &self.options.public_url {
             return Some(url.trim_end_matches('/').to_owned());
         }

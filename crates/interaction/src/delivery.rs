@@ -132,12 +132,12 @@ impl Push {
         }
     }
 
-    /// Waits for the answer to a question, if a timer of its flow may withdraw it. Returns whether
+    /// Waits for the answer to a question, if a timer or a signal may withdraw it. Returns whether
     /// it did.
     async fn is_withdrawn(&self, open: &OpenQuestion) -> bool {
         let engine = self.interaction.engine();
         let view = engine.view(self.id, &self.owner).await;
-        if view.is_ok_and(|view| view.wakes.is_none()) {
+        if view.is_ok_and(|view| !view.may_withdraw()) {
             return false;
         }
         tokio::select! {

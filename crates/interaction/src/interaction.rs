@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::SessionBackend;
 use crate::delivered_turns::DeliveredTurns;
 use crate::expiry::ExpiryClients;
+use crate::links::LinkEndpoint;
 use crate::offer::{Customize, IntoFlows, OfferedFlow};
 use crate::task::{self, TaskMode};
 use crate::tool::Unanswered;
@@ -156,6 +157,10 @@ impl Interaction {
         if !self.inner.is_enabled || self.inner.is_offline {
             return server;
         }
+        let server = match self.inner.backend.is_client_held() {
+            true => server,
+            false => server.endpoint("/link/", LinkEndpoint::new(self.engine())),
+        };
         server.hook(move |_: &ConnectionInfo, event: &ConnectionEvent<'_>| {
             if matches!(event, ConnectionEvent::Connected) {
                 engine.start_maintenance();

@@ -34,6 +34,7 @@ mod delivery;
 mod expiry;
 mod fields;
 mod interaction;
+mod links;
 mod methods;
 mod offer;
 pub mod protocol_errors;

@@ -5,10 +5,12 @@
 //! not be answered without a token (INT-128 to INT-133).
 
 mod history;
+mod links;
 pub(crate) mod list;
 mod respond;
 mod rewind;
 mod session;
+mod signal;
 mod start;
 
 use std::sync::Arc;
@@ -48,18 +50,22 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
     let server = method(server, interaction, "interaction.complete", complete);
     let server = method(server, interaction, "interaction.cancel", cancel);
     let server = method(server, interaction, "interaction.rewind", rewind::rewind);
+    let server = method(server, interaction, "interaction.signal", signal::signal);
+    let server = method(server, interaction, "interaction.revokeLinks", links::revoke);
     let server = method(server, interaction, "interaction.getState", get_state);
     let server = method(server, interaction, "interaction.getHistory", history::get_history);
     method(server, interaction, "interaction.list", list::list)
 }
 
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 11] = [
     "interaction.start",
     "interaction.respond",
     "interaction.continue",
     "interaction.complete",
     "interaction.cancel",
     "interaction.rewind",
+    "interaction.signal",
+    "interaction.revokeLinks",
     "interaction.getState",
     "interaction.getHistory",
     "interaction.list",

@@ -6,7 +6,7 @@ use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{OVERLOADED, RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
 use mcp_flow_session::event::{Ending, FaultName, FlowFault, Limit, SessionEnded};
-use mcp_flow_session::session::RewindError;
+use mcp_flow_session::session::{MAX_SIGNALS, RewindError};
 use mcp_flow_session::{State, StoreError};
 
 /// There is no such session, or it belongs to another owner.
@@ -83,6 +83,18 @@ pub fn engine_error(session: &str, error: &EngineError) -> RpcError {
             .details(format!(
                 "No running server has the flow `{name}`; answer when one that has it is running."
             )),
+        EngineError::BadSignal { name, reason } => session_error(VALIDATION_FAILED, session)
+            .with("reason", "signal")
+            .with("signal", name.as_str())
+            .with("error", reason.as_str())
+            .details(format!("The signal `{name}` was rejected: {reason}.")),
+        EngineError::TooManySignals => session_error(RATE_LIMITED, session)
+            .with("reason", "signals")
+            .with("limit", MAX_SIGNALS)
+            .retry_after(Duration::from_secs(1))
+            .details(
+                "The session keeps as many signals as it can. Wait until its flow takes some.",
+            ),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => session_error(SESSION_NOT_FOUND, session),
         EngineError::NotRewound(refused) => {

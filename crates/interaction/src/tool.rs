@@ -152,16 +152,15 @@ impl Call {
     fn still_working(&self, view: &View) -> Result<CallResult, CallResult> {
         match self.task_after() {
             Some(_) => Ok(self.task_result(view)),
-            None => match view.wakes {
-                Some(wakes) => Ok(output::asleep(&self.flow, view.id, wakes).into()),
-                None => Err(RpcError::internal().into()),
-            },
+            None if view.is_asleep() => Ok(output::asleep(&self.flow, view).into()),
+            None => Err(RpcError::internal().into()),
         }
     }
 
-    /// Waits until the flow withdraws a question. Never if it is answered, or has no timer.
+    /// Waits until the flow withdraws a question. Never if it is answered, or has neither a timer nor a
+    /// signal to wait for.
     async fn is_withdrawn(&self, view: &View, open: &OpenQuestion) -> bool {
-        view.wakes.is_some() && self.engine.wait_withdrawn(view.id, &self.owner, open.number).await
+        view.may_withdraw() && self.engine.wait_withdrawn(view.id, &self.owner, open.number).await
     }
 
     async fn view(&self, id: SessionId) -> Result<View, RpcError> {
@@ -357,10 +356,11 @@ impl Call {
         }
     }
 
-    /// Returns whether a flow sleeps for longer than its call should stay open.
+    /// Returns whether a flow sleeps for longer than its call should stay open, perhaps until a signal
+    /// arrives.
     fn sleeps_long(&self, view: &View) -> bool {
-        let wakes = view.wakes.filter(|_| view.is_asleep());
-        wakes.is_some_and(|wakes| wakes > self.engine.now().after(CALL_SLEEP))
+        let latest = self.engine.now().after(CALL_SLEEP);
+        view.is_asleep() && view.wakes.is_none_or(|wakes| wakes > latest)
     }
 
     /// Cancels the session if the call ends before it, since no client knows its id.

@@ -1,5 +1,7 @@
 //! JSON encoding of sessions.
 
+use std::collections::BTreeMap;
+
 use mcp_flow_engine::{OpenQuestion, SessionStatus, View};
 use mcp_flow_proto::Revision;
 use mcp_flow_session::event::{Ending, FlowFault, SessionEnded};
@@ -176,6 +178,9 @@ pub(crate) fn next(view: &View) -> Value {
             if let Some(wakes) = view.wakes {
                 pending["wakesAt"] = wakes.as_millis().into();
             }
+            if !view.awaits.is_empty() {
+                pending["awaits"] = json!(view.awaits);
+            }
             with_progress(pending, progress.as_ref())
         }
         SessionStatus::Ended(ended) => match completion(ended) {
@@ -275,6 +280,24 @@ fn metadata(session: &Session) -> Map<String, Value> {
             }
             if let Some(wakes) = session.wakes() {
                 put("wakesAt", wakes.as_millis().into());
+            }
+            let awaits = session.awaits();
+            if !awaits.is_empty() {
+                put("awaits", json!(awaits));
+            }
+            if !session.links.is_empty() {
+                let links = session.links.iter().map(|link| {
+                    json!({"name": link.key, "state": session.link_state(link).name(),
+                        "isQuestion": link.is_question})
+                });
+                put("links", links.collect());
+            }
+            if !session.signals.is_empty() {
+                let mut kept = BTreeMap::<_, u32>::new();
+                for signal in &session.signals {
+                    *kept.entry(&signal.key).or_default() += 1;
+                }
+                put("signals", json!(kept));
             }
             if let Some(stuck) = &session.stuck {
                 put("stuck", Value::Object(divergence(stuck)));

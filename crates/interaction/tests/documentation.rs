@@ -80,7 +80,7 @@ impl Example {
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
         match mode {
             "early" => {}
-            "inline" | "slow" => {
+            "inline" | "signals" | "slow" => {
                 peer.initialize_with(Revision::V2025_11_25, inline).await;
             }
             _ => {
@@ -160,6 +160,11 @@ fn server_of(
             .response_timeouts(timeout, timeout),
         "limited" => {
             flows.limits(SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() })
+        }
+        "signals" => {
+            let order =
+                async |flow: Flow, _: Map<String, Value>| flow.wait_for::<u64>("paid").await;
+            flows.flows(vec![OfferedFlow::new("order", order)])
         }
         "" | "early" | "inline" => flows,
         other => panic!("no server is known for {other:?}"),

@@ -4,6 +4,7 @@
 
 mod documentation;
 mod sessions;
+mod signals;
 mod tasks;
 mod timeouts;
 mod timers;

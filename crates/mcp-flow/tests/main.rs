@@ -4,7 +4,9 @@
 
 mod approval;
 mod apps;
+mod crashes;
 mod flows;
+mod links;
 mod prompts;
 mod resources;
 mod tools;

@@ -38,6 +38,7 @@ pub mod content;
 pub mod context;
 pub mod datagram;
 pub mod drain;
+pub mod endpoint;
 pub mod event;
 mod extensions;
 pub mod handler;

@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog_source::CatalogSource;
 use crate::connection::{Connection, ConnectionInfo};
 use crate::connections::{Change, Connections};
+use crate::endpoint::{Endpoint, Endpoints};
 use crate::event::{ConnectionEvent, Hook, Shutdown, Veto};
 use crate::extensions::Extensions;
 use crate::identity::Principal;
@@ -105,6 +106,7 @@ struct Inner {
     declared: Vec<Declared>,
     source: Option<Arc<dyn CatalogSource>>,
     tasks: Tasks,
+    endpoints: Endpoints,
     /// Publisher of changes to the clients of other nodes.
     sharing: OnceLock<Box<Share>>,
     /// Number of nodes that serve the same principals.
@@ -144,6 +146,20 @@ impl Server {
     /// Returns a weak reference, for values that the server itself owns.
     pub fn downgrade(&self) -> WeakServer {
         WeakServer { inner: Arc::downgrade(&self.inner) }
+    }
+
+    /// Returns the endpoint of a path, and the path after its prefix.
+    pub fn endpoint<'a>(&self, path: &'a str) -> Option<(&dyn Endpoint, &'a str)> {
+        let mut endpoints = self.inner.endpoints.0.iter();
+        endpoints.find_map(|(prefix, endpoint)| Some((&**endpoint, path.strip_prefix(prefix)?)))
+    }
+
+    /// Tells the endpoints the URL of the server, without a slash at its end. To be called by a
+    /// transport that serves them.
+    pub fn served_at(&self, url: &str) {
+        for (_, endpoint) in &self.inner.endpoints.0 {
+            endpoint.served_at(url);
+        }
     }
 
     /// The limits that a connection opened now gets.

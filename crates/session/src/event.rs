@@ -179,6 +179,65 @@ pub enum JournalEvent {
         /// Time of the event.
         at: Timestamp,
     },
+    /// The flow waits for a signal. Waits are numbered from 0.
+    SignalAwaited {
+        /// Name of the signal.
+        key: String,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A signal arrived, and is kept until the flow takes it. Signals are numbered from 0.
+    Signalled {
+        /// Name of the signal.
+        key: String,
+        /// Value that came with it.
+        value: Value,
+        /// Number of the link by which it was sent, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<u32>,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow took a signal that it waited for.
+    SignalTaken {
+        /// Number of the wait.
+        wait: u32,
+        /// Number of the signal.
+        signal: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow does not wait for a signal any more: another branch of it was faster.
+    SignalWaitDropped {
+        /// Number of the wait.
+        wait: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// The flow made a link. Links are numbered from 0.
+    LinkMade {
+        /// Name of the signal, or key of the question.
+        key: String,
+        /// URL of the server, with which its URL begins.
+        base: String,
+        /// Random end of its URL.
+        token: String,
+        /// Set if it answers a question, and does not send a signal.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_question: bool,
+        /// Set if it needs a login.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        needs_login: bool,
+        /// Time of the event.
+        at: Timestamp,
+    },
+    /// A link was revoked.
+    LinkRevoked {
+        /// Number of the link.
+        link: u32,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// The session was set aside: its flow asks for something else than the journal has.
     Stuck {
         /// The difference.
@@ -221,6 +280,12 @@ impl JournalEvent {
             | Self::TimerSet { at, .. }
             | Self::TimerFired { at, .. }
             | Self::TimerDropped { at, .. }
+            | Self::SignalAwaited { at, .. }
+            | Self::Signalled { at, .. }
+            | Self::SignalTaken { at, .. }
+            | Self::SignalWaitDropped { at, .. }
+            | Self::LinkMade { at, .. }
+            | Self::LinkRevoked { at, .. }
             | Self::Stuck { at, .. }
             | Self::Labelled { at, .. }
             | Self::Rewound { at, .. }
@@ -234,7 +299,16 @@ impl JournalEvent {
     /// so that older programs leave them alone.
     pub const fn format(&self) -> u8 {
         match self {
-            Self::EndBegun { .. } | Self::StepDone { is_compensable: true, .. } => 4,
+            Self::SignalAwaited { .. }
+            | Self::Signalled { .. }
+            | Self::SignalTaken { .. }
+            | Self::SignalWaitDropped { .. }
+            | Self::LinkMade { .. }
+            | Self::LinkRevoked { .. }
+            | Self::Asked(QuestionAsked { link: Some(_), .. })
+            | Self::Queued(QuestionAsked { link: Some(_), .. })
+            | Self::EndBegun { .. }
+            | Self::StepDone { is_compensable: true, .. } => 4,
             Self::StepFailed { .. }
             | Self::Stuck { .. }
             | Self::Unstuck { .. }
@@ -308,6 +382,9 @@ pub struct QuestionAsked {
     /// Progress of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<FlowProgress>,
+    /// Number of the link that can answer it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<u32>,
     /// Violation by the value given for it at the start, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<InvalidAnswer>,

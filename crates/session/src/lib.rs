@@ -36,7 +36,7 @@ pub use mcp_flow_schema::is_affordable;
 pub use prompt::{Prompt, PromptType};
 pub use question::Question;
 pub use replay::{Divergence, Replay};
-pub use session::{Command, CommandError, Session, State};
+pub use session::{Command, CommandError, LinkState, Session, State};
 pub use store::{Epoch, MemoryStore, Store, StoreError};
 pub use time::Timestamp;
 pub use timeline::{TimelineEntry, timeline};

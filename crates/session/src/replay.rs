@@ -2,6 +2,7 @@
 
 mod divergence;
 mod entry;
+mod signal;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use crate::session::effective;
 
 use entry::{Entry, Recorded};
 
-pub use divergence::{Divergence, question_of, step_of, timer_of};
-pub use entry::{RecordedQuestion, RecordedStep, RecordedTimer, StepRecord};
+pub use divergence::{Divergence, question_of, signal_of, step_of, timer_of};
+pub use entry::{RecordedQuestion, RecordedSignalWait, RecordedStep, RecordedTimer, StepRecord};
 
 /// Recorded results of a flow, returned as the flow asks for them again.
 ///
-/// Questions, timers and steps are replayed strictly in the order of the journal: a branch of the
+/// Questions, timers, signals and steps are replayed strictly in the order of the journal: a branch of the
 /// flow gets an answer or the outcome of a step only after everything before it was replayed. So
 /// concurrent branches continue in the same order, and races have the same winner. Drawn values and
 /// data are replayed by key, in order within a key: a flow does not wait for them.
@@ -36,18 +37,23 @@ pub struct Replay {
     asked: u32,
     /// Number of timers so far.
     timers: u32,
+    /// Number of waits for signals so far.
+    signal_waits: u32,
     /// Number of events so far.
     events: usize,
     /// Set while steps may be replayed before the answers and timers that the flow has yet to take.
     passes_deliveries: bool,
     drawn: HashMap<String, VecDeque<StepOutcome>>,
     notes: HashMap<String, usize>,
+    /// Numbers of the links that the flow made, by key and by whether they answer a question.
+    links: HashMap<(String, bool), VecDeque<u32>>,
 }
 
 impl Replay {
     /// Prepares the replay of a journal.
     pub fn new(events: &[JournalEvent]) -> Self {
         let mut replay = Self::default();
+        let (mut signals, mut links) = (Vec::new(), 0);
         for (index, event) in effective(events) {
             replay.events = index;
             match event {
@@ -70,6 +76,18 @@ impl Replay {
                 JournalEvent::StepFailed { key, number, .. } => {
                     let (key, number) = (key.clone(), Some(*number));
                     replay.push(Entry::StepDone { key, number, record: StepRecord::Failed });
+                }
+                JournalEvent::LinkMade { key, is_question, .. } => {
+                    let made = replay.links.entry((key.clone(), *is_question)).or_default();
+                    made.push_back(links);
+                    links = links.saturating_add(1);
+                }
+                JournalEvent::Signalled { value, .. } => signals.push(value),
+                JournalEvent::SignalTaken { wait, signal, .. } => {
+                    let value =
+                        usize::try_from(*signal).ok().and_then(|number| signals.get(number));
+                    let value = value.copied().cloned().unwrap_or_default();
+                    replay.push(Entry::SignalTaken { wait: *wait, value });
                 }
                 event => {
                     if let Some(entry) = replay.track(event) {
@@ -154,7 +172,7 @@ impl Replay {
         is_recorded
     }
 
-    /// Skips a withdrawn question or dropped timer that the flow does not ask for again: in the
+    /// Skips a withdrawn question, or a dropped timer or wait for a signal, that the flow does not ask for again: in the
     /// first run it waited for a step, whose recorded result now comes before it. Returns whether
     /// there was one.
     pub fn skip_withdrawn(&mut self) -> bool {
@@ -170,6 +188,11 @@ impl Replay {
                 let next = *next;
                 let is_end = |entry: &Entry| matches!(entry, Entry::TimerDropped { number } if *number == next);
                 entries.any(is_end) && self.drop_timer(next)
+            }
+            Some(Entry::SignalAwaited { number: next, .. }) => {
+                let next = *next;
+                let is_end = |entry: &Entry| matches!(entry, Entry::SignalWaitDropped { number } if *number == next);
+                entries.any(is_end) && self.drop_signal_wait(next)
             }
             _ => false,
         }
@@ -276,6 +299,11 @@ impl Replay {
         self.drawn.get_mut(key)?.pop_front()
     }
 
+    /// Returns the number of the next link that was made for this signal or question.
+    pub fn link(&mut self, key: &str, is_question: bool) -> Option<u32> {
+        self.links.get_mut(&(key.to_owned(), is_question))?.pop_front()
+    }
+
     /// Returns whether a label of this key was set before; each time counts once.
     pub fn labelled(&mut self, key: &str) -> bool {
         self.noted(&label_note(key))
@@ -379,8 +407,20 @@ impl Replay {
             JournalEvent::TimerDropped { timer, .. } => {
                 Some(Entry::TimerDropped { number: *timer })
             }
+            JournalEvent::SignalAwaited { key, .. } => {
+                let number = self.signal_waits;
+                self.signal_waits = number.saturating_add(1);
+                Some(Entry::SignalAwaited { number, key: key.clone() })
+            }
+            JournalEvent::SignalWaitDropped { wait, .. } => {
+                Some(Entry::SignalWaitDropped { number: *wait })
+            }
             JournalEvent::EndBegun { .. } => Some(Entry::Closing),
             JournalEvent::Started(_)
+            | JournalEvent::Signalled { .. }
+            | JournalEvent::LinkMade { .. }
+            | JournalEvent::LinkRevoked { .. }
+            | JournalEvent::SignalTaken { .. }
             | JournalEvent::Began { .. }
             | JournalEvent::Rejected { .. }
             | JournalEvent::StepBegun { .. }

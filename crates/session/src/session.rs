@@ -3,8 +3,10 @@
 mod apply;
 mod closing;
 mod decide;
+mod link;
 mod queue;
 mod rewind;
+mod signal;
 mod size;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,10 @@ use crate::{InvalidAnswer, Timestamp};
 pub use apply::Damaged;
 pub use closing::{Compensation, compensation_key};
 pub use decide::{Answer, Bounds, Command, CommandError};
+pub use link::{Link, LinkState, MAX_LINKS};
 pub use queue::{MAX_QUEUED, QueuedQuestion};
 pub use rewind::{RewindError, effective};
+pub use signal::{KeptSignal, MAX_SIGNALS, SignalWait};
 pub use timer::{LATEST_TIMER, MAX_TIMERS, PendingTimer};
 
 /// State of a session.
@@ -59,6 +63,16 @@ pub struct Session {
     pub timers: Vec<PendingTimer>,
     /// Number of timers set so far.
     pub timers_set: u32,
+    /// Signals that the flow has not taken, in the order they arrived.
+    pub signals: Vec<KeptSignal>,
+    /// Number of signals so far.
+    pub signals_received: u32,
+    /// Links that the flow made, in that order.
+    pub links: Vec<Link>,
+    /// Waits of the flow for signals, in the order they began.
+    pub signal_waits: Vec<SignalWait>,
+    /// Number of waits for signals so far.
+    pub signal_waits_made: u32,
     /// Milliseconds for which the flow slept with no question open. They do not count towards the
     /// duration of the session.
     pub slept: u64,
@@ -109,9 +123,12 @@ impl Session {
     }
 
     /// Returns the time at which its inactivity timeout is over. One that nobody chose does not end a
-    /// session whose flow waits for a timer beside the question, as a timeout of its own.
+    /// session whose flow waits for a timer or a signal beside the question, as a timeout of its own.
     fn inactive(&self) -> Option<Timestamp> {
         let inactivity = Duration::from_millis(self.started.inactivity?);
+        if self.started.inactivity_is_default && !self.signal_waits.is_empty() {
+            return None;
+        }
         let inactive = self.touched.after(inactivity);
         let wakes = self.wakes().filter(|_| self.started.inactivity_is_default);
         Some(wakes.map_or(inactive, |wakes| inactive.max(wakes.after(inactivity))))

@@ -6,7 +6,7 @@ use mcp_flow_engine::{SessionStatus, View};
 use mcp_flow_interaction::IntoFlows;
 use mcp_flow_session::event::Ending;
 use mcp_flow_session::store::{Filter, PageRequest};
-use mcp_flow_session::{MemoryStore, Owner, SessionId, Store};
+use mcp_flow_session::{JournalEvent, MemoryStore, Owner, SessionId, Store};
 use serde_json::Value;
 
 use crate::flow_test::START;
@@ -14,27 +14,34 @@ use crate::session::describe_ending;
 use crate::store::TestStore;
 use crate::{Answers, FlowTest, FlowTestError, TestClock};
 
-/// A session from its start to its end: parameters, and an answer to each question. Time passes
-/// whenever the flow sleeps.
+/// A session from its start to its end: parameters, an answer to each question, and signals. Time
+/// passes whenever the flow sleeps.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Script {
     flow: String,
     params: Value,
     answers: Answers,
+    signals: Answers,
     failures: Vec<(String, usize, String)>,
 }
 
 impl Script {
     /// Creates a script that starts a flow, with parameters as a JSON object.
     pub fn new(flow: impl Into<String>, params: Value) -> Self {
-        let answers = Answers::default();
-        Self { flow: flow.into(), params, answers, failures: Vec::new() }
+        let (answers, signals) = (Answers::default(), Answers::default());
+        Self { flow: flow.into(), params, answers, signals, failures: Vec::new() }
     }
 
     /// Sets the answers.
     pub fn answers(mut self, answers: impl Into<Answers>) -> Self {
         self.answers = answers.into();
+        self
+    }
+
+    /// Sets the signals, as a table like the answers. Each is sent when the flow waits for it.
+    pub fn signals(mut self, signals: impl Into<Answers>) -> Self {
+        self.signals = signals.into();
         self
     }
 
@@ -62,6 +69,10 @@ impl Script {
             if let SessionStatus::Ended(ended) = view.status {
                 return Ok(ended.ending);
             }
+            if let Some((name, value)) = self.next_signal(test, &view).await? {
+                session.signal(&name, value).await?;
+                continue;
+            }
             let next = self.next_answer(test, &view).await?;
             match (next, view.wakes) {
                 (Some((index, value)), _) => {
@@ -72,11 +83,29 @@ impl Script {
                 }
                 (None, Some(wakes)) => test.advance(wakes.since(test.now())).await?,
                 (None, None) => {
-                    let keys = view.questions().map(|open| open.key.clone()).collect();
+                    let keys = view.questions().map(|open| open.key.clone());
+                    let keys = keys.chain(view.awaits.iter().cloned()).collect();
                     return Err(FlowTestError::NoAnswer { keys });
                 }
             }
         }
+    }
+
+    /// Returns a signal that the flow waits for.
+    async fn next_signal(
+        &self,
+        test: &FlowTest,
+        view: &View,
+    ) -> Result<Option<(String, Value)>, FlowTestError> {
+        if view.awaits.is_empty() {
+            return Ok(None);
+        }
+        let journal = test.engine().journal(view.id, &Owner::local()).await?;
+        Ok(view.awaits.iter().find_map(|name| {
+            let is_same = |event: &&JournalEvent| matches!(event, JournalEvent::Signalled { key, .. } if key == name);
+            let value = self.signals.get(name, journal.iter().filter(is_same).count())?;
+            Some((name.clone(), value.clone()))
+        }))
     }
 
     /// Returns the index of an open question, and its answer.
@@ -140,26 +169,36 @@ pub async fn crash_at_every_append<F: IntoFlows>(
     flows: impl Fn() -> F,
     script: &Script,
 ) -> Result<CrashReport, FlowTestError> {
+    crash_at_every_append_on(flows, script, || Arc::new(MemoryStore::new())).await
+}
+
+/// Crashes like [`crash_at_every_append`], on stores of another kind: `store` returns an empty one for
+/// each run.
+pub async fn crash_at_every_append_on<F: IntoFlows>(
+    flows: impl Fn() -> F,
+    script: &Script,
+    store: impl Fn() -> Arc<dyn Store>,
+) -> Result<CrashReport, FlowTestError> {
     let clock = || Arc::new(TestClock::new(START));
-    let whole = TestStore::new(Arc::new(MemoryStore::new()));
+    let whole = TestStore::new(store());
     let test = build(flows(), &whole, clock()).await?;
     let ending = script.run(&test, None).await?;
     test.shutdown().await;
     let crashes = whole.appends();
     for append in 0..crashes {
-        let (kept, clock) = (Arc::new(MemoryStore::new()), clock());
-        let store = TestStore::stopping_after(Arc::clone(&kept), append);
-        let crashing = build(flows(), &store, Arc::clone(&clock)).await?;
+        let (kept, clock) = (store(), clock());
+        let crashed = TestStore::stopping_after(Arc::clone(&kept), append);
+        let crashing = build(flows(), &crashed, Arc::clone(&clock)).await?;
         tokio::select! {
             biased;
-            () = store.crashed() => {}
+            () = crashed.crashed() => {}
             // The append may also fail within the request.
             _ = script.run(&crashing, None) => {}
         }
         crashing.shutdown().await;
 
-        let store = TestStore::new(Arc::clone(&kept));
-        let next = build(flows(), &store, clock).await?;
+        let stored = TestStore::new(Arc::clone(&kept));
+        let next = build(flows(), &stored, clock).await?;
         let page = PageRequest { after: None, most: 1 };
         let found =
             kept.list(Filter::default(), page).await.map_err(mcp_flow_engine::EngineError::from)?;

@@ -32,10 +32,10 @@ pub enum FlowTestError {
         /// State of the session.
         state: String,
     },
-    /// The flow asks what the script has no answer to.
+    /// The flow asks what the script has no answer to, or waits for a signal that it does not have.
     #[error("the script has no answer to {}", list(keys))]
     NoAnswer {
-        /// Keys of the open questions.
+        /// Keys of the open questions, and names of the signals.
         keys: Vec<String>,
     },
     /// An answer is invalid.

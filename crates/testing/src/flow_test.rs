@@ -239,6 +239,7 @@ impl FlowTestBuilder {
             .build();
         let server = interaction.add_to(Server::builder("flow test", "1.0.0")).build();
         let server = server.map_err(|error| FlowTestError::Build(error.to_string()))?;
+        server.served_at("http://localhost");
         let client = Client::builder().connect(in_process(&server)).await?;
         interaction.engine().start_maintenance();
         Ok(FlowTest { interaction, server, client, clock, store, failures })

@@ -18,7 +18,7 @@ mod store;
 
 pub use answers::Answers;
 pub use clock::{SkipDuration, TestClock};
-pub use crash::{CrashReport, Script, crash_at_every_append};
+pub use crash::{CrashReport, Script, crash_at_every_append, crash_at_every_append_on};
 pub use error::FlowTestError;
 pub use flow_test::{FlowTest, FlowTestBuilder};
 pub use history::replay;

@@ -1,7 +1,7 @@
 //! A session under test.
 
 use mcp_flow_engine::{
-    AnswerReply, AnswerRequest, OpenQuestion, SessionHistory, SessionStatus, View,
+    AnswerReply, AnswerRequest, LinkReply, OpenQuestion, SessionHistory, SessionStatus, View,
 };
 use mcp_flow_session::event::Ending;
 use mcp_flow_session::{JournalEvent, Owner, SessionId};
@@ -26,7 +26,7 @@ impl<'a> TestedSession<'a> {
         self.id
     }
 
-    /// Returns the status of the session, when its flow asks, sleeps or has ended.
+    /// Returns the status of the session, when its flow asks, sleeps, waits for a signal or has ended.
     pub async fn view(&self) -> Result<View, FlowTestError> {
         self.test.settle(self.id, &Owner::local()).await
     }
@@ -72,6 +72,27 @@ impl<'a> TestedSession<'a> {
                 reason: format!("the session {}", describe(&view)),
             }),
         }
+    }
+
+    /// Sends a signal to the session. Returns whether it is kept, since the flow does not wait for it
+    /// yet.
+    pub async fn signal(&self, name: &str, value: impl Into<Value>) -> Result<bool, FlowTestError> {
+        let value = value.into();
+        let reply = self.test.engine().signal(self.id, &Owner::local(), name, value).await?;
+        self.view().await?;
+        Ok(reply.is_kept)
+    }
+
+    /// Uses a link of the session, as a `POST` to its URL does. A link that needs a login is used by
+    /// the owner of the session.
+    pub async fn use_link(&self, url: &str, value: impl Into<Value>) -> Result<(), FlowTestError> {
+        let token = url.rsplit('/').next().unwrap_or_default();
+        let owner = Owner::local();
+        let used = self.test.engine().use_link(token, value.into(), Some(owner.name())).await?;
+        if let LinkReply::Rejected(violation) = used {
+            return Err(FlowTestError::Rejected { key: url.to_owned(), reason: violation.error });
+        }
+        self.view().await.map(drop)
     }
 
     /// Cancels the session.
@@ -123,6 +144,9 @@ pub(crate) fn describe(view: &View) -> String {
     match (&view.status, view.wakes) {
         (SessionStatus::Waiting(_), _) => format!("waits for an answer to {}", keys.join(", ")),
         (SessionStatus::Working(_), Some(wakes)) => format!("sleeps until {}", wakes.to_iso8601()),
+        (SessionStatus::Working(_), None) if !view.awaits.is_empty() => {
+            format!("waits for the signal `{}`", view.awaits.join("` or `"))
+        }
         (SessionStatus::Working(_), None) => "is working".to_owned(),
         (SessionStatus::Ended(ended), _) => describe_ending(&ended.ending),
     }

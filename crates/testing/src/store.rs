@@ -1,4 +1,4 @@
-//! Store of a test: in memory, with the whole history of each session, and able to crash.
+//! Store of a test: another store, with the whole history of each session, and able to crash.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use mcp_flow_session::store::{Append, Census, Filter, Listed, PageRequest, StoreFuture};
-use mcp_flow_session::{JournalEvent, MemoryStore, SessionId, Store, StoreError, Timestamp};
+use mcp_flow_session::{JournalEvent, SessionId, Store, StoreError, Timestamp};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Store in memory that fails after a number of appends, as if the process had been killed.
+/// Store that fails after a number of appends, as if the process had been killed.
 #[derive(Debug)]
 pub(crate) struct TestStore {
-    kept: Arc<MemoryStore>,
+    kept: Arc<dyn Store>,
     /// Every event of each session: the end of one erases those before it in the store (C-11).
     histories: Mutex<HashMap<SessionId, Vec<JournalEvent>>>,
     appends: AtomicUsize,
@@ -22,11 +22,11 @@ pub(crate) struct TestStore {
 }
 
 impl TestStore {
-    pub(crate) fn new(kept: Arc<MemoryStore>) -> Arc<Self> {
+    pub(crate) fn new(kept: Arc<dyn Store>) -> Arc<Self> {
         Self::stopping_after(kept, usize::MAX)
     }
 
-    pub(crate) fn stopping_after(kept: Arc<MemoryStore>, most: usize) -> Arc<Self> {
+    pub(crate) fn stopping_after(kept: Arc<dyn Store>, most: usize) -> Arc<Self> {
         let (appends, crashed) = (AtomicUsize::new(0), CancellationToken::new());
         Arc::new(Self { kept, histories: Mutex::default(), appends, most, crashed })
     }

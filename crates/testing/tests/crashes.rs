@@ -42,6 +42,28 @@ async fn a_flow_ends_alike_after_a_crash_at_every_append() {
     assert_eq!(data, &json!(["step `buy` failed: sold out", true]));
 }
 
+/// Waits for two payments, the second for a day at most.
+async fn sell(flow: Flow, _: NoParams) -> FlowResult<Value> {
+    let first: u64 = flow.wait_for("paid").await?;
+    let receipt: u64 = flow.step("ship", || async { Ok::<_, String>(first + 1) }).await?;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let second = flow.timeout(day, flow.wait_for::<u64>("paid")).await;
+    let refund = flow.timeout(day, flow.wait_for::<Value>("refund")).await;
+    Ok(json!([receipt, second.ok().transpose()?, refund.is_err()]))
+}
+
+#[tokio::test]
+async fn signals_are_sent_when_the_flow_waits_for_them() {
+    let script = Script::new("sell", json!({})).signals([("paid", 1), ("paid", 2)]);
+    let report = crash_at_every_append(|| OfferedFlow::new("sell", sell), &script).await.unwrap();
+    let Ending::Completed { data, .. } = &report.ending else { panic!("{report:?}") };
+    assert_eq!(data, &json!([2, 2, true]));
+    assert!(report.crashes >= 5, "{report:?}");
+    let script = Script::new("sell", json!({}));
+    let error = crash_at_every_append(|| OfferedFlow::new("sell", sell), &script);
+    assert_eq!(error.await.unwrap_err().to_string(), "the script has no answer to `paid`");
+}
+
 #[tokio::test]
 async fn flows_that_depend_on_their_process_are_found() {
     let runs = Arc::new(AtomicUsize::new(0));

@@ -7,11 +7,12 @@ import { answer, blank, browse, connected, folder, go, main, open, serve } from 
 
 await main(async () => {
   const store = `redb:${join(folder(), "journal.redb")}`;
-  const server = await serve({ args: ["--store", store] });
+  const server = await serve({ args: ["--store", store, "--diagnostics"] });
   const browser = await browse();
   const page = await open(browser, server, { path: "sessions" });
   await wrongAnswer(browser, server, page);
   await everyKind(page);
+  await signalled(page);
   await cancelled(page);
   await recordings(page);
   const again = await killed(server, page, store);
@@ -70,6 +71,21 @@ function watch(page) {
     if (request.method() === "POST") methods.push(request.postDataJSON()?.method);
   });
   return () => methods;
+}
+
+/** A flow that waits for a signal gets it from the console; one of the wrong type is rejected. */
+async function signalled(page) {
+  await begin(page, "order");
+  await answer(page, /who/i, "Ada");
+  const value = page.getByRole("textbox", { name: "Value" });
+  await value.fill('"much"');
+  await page.getByRole("button", { name: "Send signal" }).click();
+  await page.locator(".field-problem", { hasText: /\S/ }).waitFor();
+  await page.getByRole("button", { name: "Revoke links" }).click();
+  await page.getByRole("button", { name: "Revoke links" }).waitFor({ state: "hidden" });
+  await value.fill("20");
+  await page.getByRole("button", { name: "Send signal" }).click();
+  await page.locator(".tomb", { hasText: "Shipped to Ada" }).waitFor();
 }
 
 async function everyKind(page) {

@@ -175,6 +175,14 @@ fn describe(kind: &str, event: &Value, open: &str) -> (String, Value) {
             Some(failed) => (format!("step {key} failed"), failed.clone()),
             None => (format!("step {key}"), event["outcome"]["ok"].clone()),
         },
+        "signal_awaited" => (format!("awaits signal {key}"), Value::Null),
+        "signalled" => (format!("signal {key}"), event["value"].clone()),
+        "signal_taken" => (format!("took signal {}", event["signal"]), Value::Null),
+        "signal_wait_dropped" => {
+            (format!("dropped wait {} for a signal", event["wait"]), Value::Null)
+        }
+        "link_made" => (format!("made link for {key}"), Value::Null),
+        "link_revoked" => (format!("revoked link {}", event["link"]), Value::Null),
         "data_set" => (format!("set {key}"), event["value"].clone()),
         "end_begun" => ("began to end".to_owned(), event["ending"].clone()),
         "ended" => ("ended".to_owned(), event["ending"].clone()),

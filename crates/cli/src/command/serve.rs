@@ -88,7 +88,7 @@ pub(crate) struct Serve {
     #[arg(help_heading = "Network")]
     origins: Vec<String>,
 
-    /// Public URL of this server, for download links behind a proxy
+    /// Public URL of this server, for links of flows, and download links behind a proxy
     #[arg(long, value_name = "URL", help_heading = "Network")]
     public_url: Option<String>,
 

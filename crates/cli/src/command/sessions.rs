@@ -1,7 +1,8 @@
-//! `mcp-flow sessions`: lists, shows, answers, rewinds, cancels, exports and imports sessions.
+//! `mcp-flow sessions`: lists, shows, answers, signals, rewinds, cancels, exports and imports sessions.
 
 mod search;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ use crate::terminal::ask::UserInput;
 use crate::terminal::output::{self, Format, sanitize, table};
 use crate::terminal::progress::ProgressDisplay;
 
-/// List, show, compare, answer, rewind, cancel, export and import sessions of a running server or in a store
+/// List, show, compare, answer, signal, rewind, cancel, export and import sessions of a running server or in a store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
@@ -90,6 +91,25 @@ enum Action {
         /// Answer: JSON or plain text [default: ask in the terminal until the session ends]
         value: Option<String>,
     },
+    /// Send a signal to a session's flow
+    ///
+    /// The flow gets the value where it waits for a signal of this name. Until then the signal is kept.
+    Signal {
+        /// Session id
+        id: String,
+        /// Name of the signal, as `sessions show` shows it
+        name: String,
+        /// Value: JSON or else text; - reads it from standard input [default: null]
+        #[arg(allow_hyphen_values = true)]
+        value: Option<String>,
+    },
+    /// Revoke the links of a session that can still be used
+    Revoke {
+        /// Session id
+        id: String,
+        /// Only those for this signal or question
+        name: Option<String>,
+    },
     /// Change an earlier answer: go on from its question, as if nothing had happened since
     ///
     /// Not if a step with effects has run since, which the error names.
@@ -136,6 +156,10 @@ impl Sessions {
             Action::Answer { value: Some(_), .. } => {
                 "interrupted; the answer may have been accepted: see `mcp-flow sessions show`"
             }
+            Action::Signal { .. } => {
+                "interrupted; the signal may have been accepted: see `mcp-flow sessions show`"
+            }
+            Action::Revoke { .. } => "interrupted; the links may have been revoked",
             Action::Rewind { .. } => {
                 "interrupted; the session may have been rewound: see `mcp-flow sessions show`"
             }
@@ -199,6 +223,23 @@ impl Sessions {
                     true => "Accepted. The session continues when its server runs.".to_owned(),
                     false => answer_text(&result),
                 };
+                Ok((result, text))
+            }
+            Action::Signal { id, name, value } => {
+                let params = json!({"name": name, "value": signal_value(value.as_deref())?});
+                let result = source.call(id, "interaction.signal", params).await?;
+                let text = match result["kept"] == true {
+                    true => {
+                        format!("Kept. The flow gets it when it waits for `{}`.", sanitize(name))
+                    }
+                    false => answer_text(&result),
+                };
+                Ok((result, text))
+            }
+            Action::Revoke { id, name } => {
+                let params = json!({"name": name});
+                let result = source.call(id, "interaction.revokeLinks", params).await?;
+                let text = format!("links of session {id} revoked: {}", result["revoked"]);
                 Ok((result, text))
             }
             Action::Rewind { id, to } => {
@@ -312,12 +353,26 @@ async fn answer(source: &SessionSource, id: &str, text: &str) -> anyhow::Result<
     }
     let mut result = source.call(id, "interaction.respond", json!({"response": response})).await?;
     // No server advances the sessions of an offline store, so that happens here.
-    while source.is_offline() && !source.is_left_to_server(id) && result["next"]["pending"] == true
-    {
+    while source.is_offline() && !source.is_left_to_server(id) && is_at_work(&result["next"]) {
         let mut polled = source.call(id, "interaction.continue", json!({})).await?;
         result["next"] = polled["next"].take();
     }
     Ok(result)
+}
+
+/// Returns whether a flow is at work: it has not come to its next question, and does not sleep.
+pub(crate) fn is_at_work(next: &Value) -> bool {
+    next["pending"] == true && next["wakesAt"].is_null() && next["awaits"].is_null()
+}
+
+/// Reads the value of a signal: JSON, or else text.
+fn signal_value(value: Option<&str>) -> anyhow::Result<Value> {
+    let Some(value) = value else { return Ok(Value::Null) };
+    let read =
+        (value == "-").then(|| std::io::read_to_string(std::io::stdin().take(LONGEST_SIGNAL)));
+    let read = read.transpose().context("cannot read standard input")?;
+    let text = read.as_deref().map_or(value, |read| read.trim_end_matches(['\r', '\n']));
+    Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
 }
 
 /// Parses a typed answer: JSON, or plain text if it is none or the prompt asks for text (INT-123).
@@ -384,6 +439,18 @@ fn state_text(state: &Value) -> String {
         let asleep = if state["currentPrompt"].is_null() { "Asleep until" } else { "Timer at" };
         lines.push(format!("  {asleep} {at}"));
     }
+    let names = metadata["awaits"].as_array().into_iter().flatten();
+    let names: Vec<_> = names.map(|name| format!("`{}`", text(name))).collect();
+    if !names.is_empty() {
+        lines.push(format!("  Waiting for the signal {}", names.join(" or ")));
+    }
+    for link in metadata["links"].as_array().into_iter().flatten() {
+        let (name, state) = (text(&link["name"]), text(&link["state"]).replace('_', " "));
+        lines.push(format!("  Link for `{name}`: {state}"));
+    }
+    for (name, count) in metadata["signals"].as_object().into_iter().flatten() {
+        lines.push(format!("  Kept signal `{}` x {count}", sanitize(name)));
+    }
     if let Some(ending) = metadata["ending"].as_str() {
         let steps = metadata["compensating"].as_array().map_or(0, Vec::len);
         lines.push(format!("  Ends as {}, steps to undo: {steps}", sanitize(ending)));
@@ -444,6 +511,9 @@ pub(crate) fn answer_text(result: &Value) -> String {
         None => "Accepted; the session is processing.".to_owned(),
     }
 }
+
+/// Bytes of a signal that are read: more than any server accepts.
+const LONGEST_SIGNAL: u64 = 64 * 1024 * 1024;
 
 const ANSWER: &str = "mcp-flow sessions answer";
 

@@ -31,8 +31,8 @@ pub(crate) struct ServeSection {
     pub(crate) hosts: Vec<String>,
     /// Web origins that may access the server from a browser, for example `https://app.example`.
     pub(crate) allow_origins: Vec<String>,
-    /// Public URL of the server, for download links behind a proxy. Default: the host of the
-    /// request.
+    /// Public URL of the server, for links of flows, and download links behind a proxy. Default: the
+    /// host of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public_url: Option<String>,
     /// URL at which other nodes with the same session store reach this one (`docs/cluster.md`).

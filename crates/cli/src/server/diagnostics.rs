@@ -1,7 +1,8 @@
-//! `--diagnostics`: tools that succeed, wait, fail and panic on request, and a flow that sleeps, to test
-//! clients.
+//! `--diagnostics`: tools that succeed, wait, fail and panic on request, and flows that sleep and wait for
+//! a signal, to test clients.
 
 mod ledger;
+mod order;
 mod sleeper;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use ledger::{append_tool, ledger};
+pub(crate) use order::order;
 pub(crate) use sleeper::sleeper;
 
 /// Creates the tools `echo`, `sleep`, `fail` and `panic`.

@@ -117,7 +117,7 @@ pub(crate) struct OfferOptions {
     #[arg(long, conflicts_with = "stateless", help_heading = "Sessions")]
     no_interaction: bool,
 
-    /// Add the tools echo, sleep, fail and panic and the flow sleeper, to test clients
+    /// Add the tools echo, sleep, fail and panic and the flows sleeper and order, to test clients
     #[arg(long, help_heading = "Content")]
     diagnostics: bool,
 
@@ -321,7 +321,7 @@ impl OfferOptions {
             _ => server,
         };
         if self.diagnostics {
-            flows = flows.flows(diagnostics::sleeper());
+            flows = flows.flows(diagnostics::sleeper()).flows(diagnostics::order());
         }
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mcp_flow::Revision;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::streamable;
 use mcp_flow_testkit::wait::{LIMIT, output, within};
 use notify::Watcher as _;
 use serde_json::{Value, json};
@@ -80,6 +81,100 @@ async fn a_session_sleeps_through_the_end_of_its_server() {
     let awake = awake.await["result"]["data"].clone();
     assert_eq!(awake["due"], wakes);
     assert!(awake["late"].is_u64(), "{awake}");
+}
+
+/// A session waits for a signal while no server runs; it is sent to the stored session and to the next
+/// server. One that was accepted survives a crash of the server.
+#[tokio::test]
+async fn signals_reach_sessions_at_rest_and_on_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("journal.db").display());
+    let options = ["stdio", "--diagnostics", "--store", &store];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let order = json!({"toolName": "order"});
+        let started = peer.call("interaction.start", order).await["result"].clone();
+        ids.push(started["sessionId"].as_str().unwrap().to_owned());
+    }
+    let early = json!({"sessionId": ids[0], "name": "paid", "value": 7});
+    let kept = peer.call("interaction.signal", early).await["result"].clone();
+    assert_eq!(kept, json!({"signalled": true, "kept": true}));
+    program.kill().await;
+
+    let at_rest =
+        |arguments: &[&str]| run(&[&["sessions"], arguments, &["--store", &store]].concat(), "");
+    let (shown, _, _) = at_rest(&["show", &ids[0]]);
+    assert!(shown.contains("Kept signal `paid` x 1"), "{shown}");
+    let (answered, said, code) = at_rest(&["answer", &ids[1], "Bob"]);
+    assert_eq!(code, 0, "{answered}{said}");
+    let (shown, _, _) = at_rest(&["show", &ids[1]]);
+    assert!(shown.contains("Waiting for the signal `paid`"), "{shown}");
+    let (_, said, code) = at_rest(&["signal", &ids[1], "paid", "much"]);
+    assert!(code == 1 && said.contains("expected u64"), "{said}");
+    let (said, error, code) = at_rest(&["signal", &ids[1], "refunded", "{\"all\": true}"]);
+    assert!(
+        code == 0 && said.contains("Kept. The flow gets it when it waits for `refunded`."),
+        "{error}"
+    );
+    let (history, _, _) = at_rest(&["history", &ids[1]]);
+    assert!(history.contains("signal refunded") && history.contains("{\"all\":true}"), "{history}");
+
+    let server = Server::start(&["--diagnostics", "--store", &store]);
+    let on_server = |arguments: &[&str], input: &str| {
+        run(&[&["sessions"], arguments, &["--url", server.url()]].concat(), input)
+    };
+    let (said, error, code) = on_server(&["answer", &ids[0], "Ada"], "");
+    assert!(code == 0 && said.contains("Shipped to Ada"), "{said}{error}");
+    let (said, error, code) = on_server(&["signal", &ids[1], "paid", "-"], "12\n");
+    assert!(code == 0 && said.contains("Shipped to Bob"), "{said}{error}");
+    let (listed, _, _) = on_server(&["list", "--label", "customer=Bob"], "");
+    assert!(listed.contains(&ids[1]) && !listed.contains(&ids[0]), "{listed}");
+    let (_, said, code) = on_server(&["signal", &ids[1], "paid", "1"], "");
+    assert!(code == 1 && said.contains("completed"), "{said}");
+}
+
+/// A link of a flow works at the server that is running, also after a crash, until it is revoked.
+#[tokio::test]
+async fn links_work_on_the_next_server_until_they_are_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("journal.db").display());
+    let server = Server::start(&["--diagnostics", "--store", &store]);
+    let address = |server: &Server| {
+        let url = server.url().strip_prefix("http://").unwrap().to_owned();
+        url.split('/').next().unwrap().parse().unwrap()
+    };
+    let mut orders = Vec::new();
+    for name in ["Ada", "Bob"] {
+        let mut peer = streamable::connect(address(&server), std::future::ready(()));
+        peer.initialize(Revision::V2025_11_25).await;
+        let params = json!({"toolName": "order", "initialParams": {"customer": name}});
+        let started = peer.call("interaction.start", params).await["result"].clone();
+        let id = started["sessionId"].as_str().unwrap().to_owned();
+        let state = peer.call("interaction.getState", json!({"sessionId": id})).await;
+        let pay = state["result"]["accumulatedData"]["pay"].as_str().unwrap().to_owned();
+        orders.push((id, format!("/link/{}", pay.split("/link/").nth(1).unwrap())));
+    }
+    drop(server);
+
+    let server = Server::start(&["--diagnostics", "--store", &store]);
+    let on_server = |arguments: &[&str]| {
+        run(&[&["sessions"], arguments, &["--url", server.url()]].concat(), "")
+    };
+    let [(ada, ada_pays), (bob, bob_pays)] = &orders[..] else { panic!("{orders:?}") };
+    let (said, error, code) = on_server(&["revoke", bob, "paid"]);
+    assert!(code == 0 && said.contains("revoked: 1"), "{said}{error}");
+    let (shown, _, _) = on_server(&["show", bob]);
+    assert!(shown.contains("Link for `paid`: revoked"), "{shown}");
+    let pay = |path: &str| {
+        Request::new("POST", path).header("content-type", "application/json").body("5")
+    };
+    assert_eq!(pay(bob_pays).send(address(&server)).await.status, 410);
+    assert_eq!(pay(ada_pays).send(address(&server)).await.status, 200);
+    let (shown, _, _) = on_server(&["show", ada]);
+    assert!(shown.contains("Shipped to Ada"), "{shown}");
+    assert_eq!(pay(ada_pays).send(address(&server)).await.status, 404);
 }
 
 /// INT-133, C-43: with a replay guard, a used token is rejected for every operation after a crash

@@ -269,6 +269,19 @@ impl InteractionSession {
         Ok(ResponseOutcome::Rejected(violation))
     }
 
+    /// Sends a signal to the flow, which gets the value where it waits for one of this name. Returns
+    /// whether the signal is kept, since the flow does not wait for it yet.
+    pub async fn signal(&mut self, name: &str, value: Value) -> Result<bool, Error> {
+        let mut params = self.params();
+        params.extend([("name".to_owned(), json!(name)), ("value".to_owned(), value)]);
+        let result = self.client.interaction("interaction.signal", params).await?;
+        let is_kept = result.get("kept").and_then(Value::as_bool) == Some(true);
+        if !is_kept {
+            self.take(&result);
+        }
+        Ok(is_kept)
+    }
+
     /// Cancels the session.
     pub async fn cancel(self, reason: Option<&str>) -> Result<(), Error> {
         let mut params = self.params();

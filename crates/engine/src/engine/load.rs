@@ -129,6 +129,7 @@ impl Engine {
             lease,
             draining: self.inner.draining.clone(),
             step_hook: self.inner.step_hook.clone(),
+            link_base: Arc::clone(&self.inner.link_base),
             is_check: false,
         }
     }
@@ -145,7 +146,7 @@ impl Engine {
         }
     }
 
-    async fn read_any_journal(
+    pub(crate) async fn read_any_journal(
         &self,
         id: SessionId,
     ) -> Result<Option<(Vec<JournalEvent>, Session)>, EngineError> {

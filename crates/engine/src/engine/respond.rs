@@ -32,14 +32,7 @@ impl Engine {
             check_size("metadata", limits.metadata, &response.answer.metadata)?;
         }
         let slot = self.owned_slot(id, owner).await?;
-        if let Some(rate) = limits.rate {
-            let now = tokio::time::Instant::now().into_std();
-            // Any node takes answers to a session.
-            let nodes = self.inner.membership.as_ref().map_or(1, |membership| membership.rank().1);
-            let rate = rate.share(u32::try_from(nodes).unwrap_or(u32::MAX));
-            let taken = self.inner.rates.take(&id, rate, now);
-            taken.map_err(|retry_after| EngineError::RateLimited { retry_after })?;
-        }
+        self.take_rate(id)?;
         let turn = self.lock_turn(&slot).await;
         if slot.is_stale() {
             return Err(StoreError::Conflict(id).into());
@@ -53,6 +46,17 @@ impl Engine {
         drop(turn);
         self.release_slot(&slot);
         replied
+    }
+
+    /// Counts an answer or a signal to a session.
+    pub(crate) fn take_rate(&self, id: SessionId) -> Result<(), EngineError> {
+        let Some(rate) = self.inner.limits.rate else { return Ok(()) };
+        let now = tokio::time::Instant::now().into_std();
+        // Any node takes answers to a session.
+        let nodes = self.inner.membership.as_ref().map_or(1, |membership| membership.rank().1);
+        let rate = rate.share(u32::try_from(nodes).unwrap_or(u32::MAX));
+        let taken = self.inner.rates.take(&id, rate, now);
+        taken.map_err(|retry_after| EngineError::RateLimited { retry_after })
     }
 
     async fn respond_in_turn(
@@ -122,7 +126,7 @@ impl Engine {
     }
 
     /// Fails if sessions may not be changed any more.
-    fn check_open(&self) -> Result<(), EngineError> {
+    pub(crate) fn check_open(&self) -> Result<(), EngineError> {
         if self.inner.draining.is_cancelled() { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
 
@@ -237,7 +241,7 @@ fn rejected(slot: &Slot, queued: Option<u32>, violation: InvalidAnswer) -> Answe
     AnswerReply::Rejected { violation, left, view: slot.view() }
 }
 
-pub(super) fn check_size(
+pub(crate) fn check_size(
     what: &'static str,
     most: usize,
     value: &impl Serialize,

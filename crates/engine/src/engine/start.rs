@@ -9,8 +9,8 @@ use mcp_flow_session::store::{PageRequest, Phase};
 use mcp_flow_session::{Command, Owner, Session, SessionId, StoreError};
 
 use super::Engine;
+use super::check_size;
 use super::request::StartRequest;
-use super::respond::check_size;
 use crate::definition::Definition;
 use crate::error::EngineError;
 use crate::execution::Execution;

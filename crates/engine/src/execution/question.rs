@@ -42,10 +42,12 @@ impl Execution {
         Ok(outcome)
     }
 
-    /// Polls a question of the flow for its answer. It gets its number when it is asked.
+    /// Polls a question of the flow for its answer. It gets its number when it is asked. `link` is the
+    /// number of the link that can answer it.
     pub(crate) fn poll_ask(
         &self,
         key: &str,
+        link: Option<u32>,
         number: &mut Option<u32>,
         prompt: &Prompt,
         context: &mut Context<'_>,
@@ -78,6 +80,7 @@ impl Execution {
                         key: key.to_owned(),
                         prompt: Arc::new(prompt.clone()),
                         progress: state.progress.clone(),
+                        link,
                     };
                     match state.session.decide(command, now, &self.limits.bounds) {
                         Ok(JournalEvent::Given { key, value, at }) => {

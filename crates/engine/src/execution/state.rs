@@ -15,7 +15,12 @@ use crate::limits::SessionLimits;
 impl ExecutionState {
     /// Applies a decided event and queues it for the journal.
     pub(super) fn push(&mut self, mut event: JournalEvent) {
-        let is_settled = matches!(event, JournalEvent::Unstuck { .. } | JournalEvent::Ended(_));
+        let is_settled = matches!(
+            event,
+            JournalEvent::Unstuck { .. }
+                | JournalEvent::LinkRevoked { .. }
+                | JournalEvent::Ended(_)
+        );
         if self.session.stuck.is_some() && !is_settled {
             // Dropped again, with the event, if the flow still diverges.
             self.push(JournalEvent::Unstuck { at: event.at() });
@@ -44,7 +49,13 @@ impl ExecutionState {
         // which is validated when read, must not contain it.
         if self.session.apply(event.clone()).is_ok() {
             self.replay.record(&event);
-            if matches!(event, JournalEvent::Answered(_) | JournalEvent::TimerFired { .. }) {
+            let is_arrival = matches!(
+                event,
+                JournalEvent::Answered(_)
+                    | JournalEvent::TimerFired { .. }
+                    | JournalEvent::Signalled { .. }
+            );
+            if is_arrival {
                 self.wake();
             }
             self.pending.push(event);

@@ -56,7 +56,7 @@ pub(super) async fn start(
         Delivery::Push if question.is_some() => {
             let client = context.client().outside_the_call();
             interaction.schedule_warning(&view, &client, &owner(&context));
-            if let Some(open) = question.filter(|_| view.wakes.is_some()) {
+            if let Some(open) = question.filter(|_| view.may_withdraw()) {
                 interaction.deliver(&context, &view, NextUp::Shown(open.clone()));
             }
         }

@@ -63,8 +63,7 @@ impl Interaction {
                 (TaskState::Cancelled, view.closing.as_deref().and_then(describe_ending))
             }
             SessionStatus::Working(progress) => {
-                let wakes = view.wakes.filter(|_| view.is_asleep());
-                let asleep = wakes.map(|wakes| format!("asleep until {}", wakes.to_iso8601()));
+                let asleep = view.is_asleep().then(|| asleep(view));
                 (TaskState::Working, asleep.or_else(|| progress.as_ref().map(describe)))
             }
             SessionStatus::Waiting(open) => (
@@ -156,6 +155,17 @@ fn describe_ending(ending: &Ending) -> Option<String> {
         Ending::Cancelled { reason } => reason.clone(),
         Ending::Failed(fault) => Some(fault.message.clone()),
         Ending::Expired(_) => Some("The task has expired".to_owned()),
+    }
+}
+
+/// Describes for people what a sleeping flow waits for.
+fn asleep(view: &View) -> String {
+    match (view.wakes, &view.awaits[..]) {
+        (None, awaits) => format!("waits for `{}`", awaits.join("` or `")),
+        (Some(wakes), []) => format!("asleep until {}", wakes.to_iso8601()),
+        (Some(wakes), awaits) => {
+            format!("waits for `{}` until {}", awaits.join("` or `"), wakes.to_iso8601())
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl TaskSource for SessionTasks {
             // Subscribed before the status is read, so that no change is missed.
             let notices = interaction.engine().subscribe(view.id, &owner).await.ok()?;
             let (context, id) = (context.clone(), id.to_owned());
-            let sent = Status::Working(None);
+            let sent = Status::Working(None, Vec::new());
             let watched = Watched { interaction, context, id, notices, is_closed: false, sent };
             Some(Box::new(watched) as Box<dyn TaskWatch>)
         })
@@ -81,8 +81,8 @@ impl TaskWatch for Watched {
 /// Part of a task whose changes are announced. A task is created working.
 #[derive(PartialEq)]
 enum Status {
-    /// With the time until which it sleeps.
-    Working(Option<Timestamp>),
+    /// With the time until which it sleeps, and the signals that it waits for.
+    Working(Option<Timestamp>, Vec<String>),
     Waiting(Vec<QuestionId>),
     Ended,
 }
@@ -90,7 +90,7 @@ enum Status {
 impl Status {
     fn of(view: &View) -> Self {
         match &view.status {
-            SessionStatus::Working(_) => Self::Working(view.wakes),
+            SessionStatus::Working(_) => Self::Working(view.wakes, view.awaits.clone()),
             SessionStatus::Waiting(_) => {
                 Self::Waiting(view.questions().map(OpenQuestion::id).collect())
             }

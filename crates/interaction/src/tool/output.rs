@@ -2,13 +2,13 @@
 
 use std::iter;
 
-use mcp_flow_engine::OpenQuestion;
+use mcp_flow_engine::{OpenQuestion, View};
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{CallResult, ContentForm, ContentList};
 use mcp_flow_server::{Failure, ToolOutput};
 use mcp_flow_session::event::{Ending, SessionEnded};
 use mcp_flow_session::prompt::{AnswerRules, ChoiceOption};
-use mcp_flow_session::{Prompt, PromptType, SessionId, Timestamp};
+use mcp_flow_session::{Prompt, PromptType};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -51,11 +51,17 @@ pub(crate) fn of(ended: &SessionEnded) -> ToolOutput {
 }
 
 /// Result of a call whose flow sleeps for longer than the call should stay open.
-pub(super) fn asleep(flow: &str, id: SessionId, wakes: Timestamp) -> ToolOutput {
-    let wakes = wakes.to_iso8601();
+pub(super) fn asleep(flow: &str, view: &View) -> ToolOutput {
+    let wakes = view
+        .wakes
+        .map(|wakes| format!("sleeps until {} and goes on by itself then", wakes.to_iso8601()));
+    let awaits = (!view.awaits.is_empty())
+        .then(|| format!("waits for the signal `{}`", view.awaits.join("` or `")));
+    let waits: Vec<_> = awaits.into_iter().chain(wakes).collect();
     ToolOutput::text(format!(
-        "`{flow}` sleeps until {wakes} and goes on by itself then. It is the session {id}; \
-         interaction.getState returns its state and its result."
+        "`{flow}` {}. It is the session {}; interaction.getState returns its state and its result.",
+        waits.join(", or "),
+        view.id
     ))
 }
 

@@ -91,6 +91,7 @@ impl<'text> Scanner<'text, '_> {
         let rest = bytes.get(at..).unwrap_or_default();
         let found = match rest {
             [b':', b'/', b'/', ..] => self.credentials_of_url(at),
+            [b'/', ..] => self.link(at),
             [b'-', ..] => self.private_key(at).or_else(|| self.option(at)),
             [b'%', ..] => return Err(if percent_encoded(rest).is_some() { 3 } else { 1 }),
             [b'\\', b'n' | b'r' | b't', ..] => return Err(2),
@@ -130,6 +131,14 @@ impl<'text> Scanner<'text, '_> {
             }
         };
         (end > 0 && &rest[..end] != self.mask).then(|| Secret::at(start..start + end))
+    }
+
+    /// The end of a link to a session: `/link/`, and 64 digits, half of them those of the session.
+    fn link(&self, at: usize) -> Option<Secret> {
+        let digits = self.text[at..].strip_prefix("/link/")?;
+        let digits = run(digits, |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let (start, half) = (at + "/link/".len(), 32);
+        (digits == 2 * half).then(|| Secret::at(start + half..start + digits))
     }
 
     fn private_key(&self, at: usize) -> Option<Secret> {
@@ -446,6 +455,9 @@ mod tests {
     use super::mask_secrets;
     use crate::secrets::is_secret_name;
 
+    const LINK: &str =
+        "at https://h/link/0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210.";
+
     fn mask(text: &str) -> String {
         mask_secrets(text, "***", &is_secret_name).into_owned()
     }
@@ -455,6 +467,8 @@ mod tests {
         for (text, masked) in [
             ("https://h/?token=x&page=1", "https://h/?token=***&page=1"),
             ("ws://me:p@ss@h/x@y", "ws://***@h/x@y"),
+            (LINK, "at https://h/link/0123456789abcdef0123456789abcdef***."),
+            ("https://h/link/0123456789abcdef", "https://h/link/0123456789abcdef"),
             ("a --password 'b c' --port 80", "a --password '***' --port 80"),
             (r#"say {\"pass\":{\"a\":[1]},\"n\":1}"#, r#"say {\"pass\":\"***\",\"n\":1}"#),
             (r#"{"pwd": "a\"b", "n": 1}, x"#, r#"{"pwd": "***", "n": 1}, x"#),
@@ -481,6 +495,7 @@ mod tests {
     fn hostile_texts_are_masked() {
         for part in [
             "a://b:c/",
+            "/link/0",
             "-u {",
             "-u \"",
             "a/b+",

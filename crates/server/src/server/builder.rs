@@ -15,6 +15,7 @@ use super::{Declared, Inner, Server};
 use crate::catalog_source::CatalogSource;
 use crate::connections::Connections;
 use crate::context::Context;
+use crate::endpoint::{Endpoint, Endpoints};
 use crate::event::{Hook, Shutdown};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
@@ -70,6 +71,7 @@ pub struct ServerBuilder {
     declared: Vec<Declared>,
     pub(crate) source: Option<Arc<dyn CatalogSource>>,
     tasks: Tasks,
+    endpoints: Endpoints,
     cache_hints: Vec<(&'static str, CacheHint)>,
 }
 
@@ -104,6 +106,7 @@ impl ServerBuilder {
             declared: Vec::new(),
             source: None,
             tasks: Tasks::default(),
+            endpoints: Endpoints::default(),
             cache_hints: Vec::new(),
         }
     }
@@ -279,6 +282,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Adds an endpoint beside MCP, which transports serve over HTTP: the paths that begin with `prefix`.
+    pub fn endpoint(mut self, prefix: &'static str, endpoint: impl Endpoint) -> Self {
+        self.endpoints.0.push((prefix, Box::new(endpoint)));
+        self
+    }
+
     /// Adds a hook that sees every event of every connection, and may veto some.
     ///
     /// ```
@@ -441,6 +450,7 @@ impl ServerBuilder {
                 declared: self.declared,
                 source: self.source,
                 tasks: self.tasks,
+                endpoints: self.endpoints,
             }),
         })
     }

@@ -19,11 +19,11 @@ pub struct Divergence {
     pub turn: u32,
     /// Key in the journal.
     pub recorded_key: String,
-    /// Question, timer or step in the journal.
+    /// Question, timer, signal or step in the journal.
     pub recorded: String,
     /// Key that the flow asks for now; empty if it ended instead.
     pub asked_key: String,
-    /// Question, timer or step that the flow asks for now.
+    /// Question, timer, signal or step that the flow asks for now.
     pub asked: String,
 }
 
@@ -34,11 +34,14 @@ impl Replay {
             Entry::Asked { key, prompt, .. } => Some((*index, key.as_str(), describe(prompt))),
             Entry::Given { key, .. } => Some((*index, key.as_str(), "a given answer".to_owned())),
             Entry::TimerSet { key, .. } => Some((*index, key.as_str(), TIMER.to_owned())),
+            Entry::SignalAwaited { key, .. } => Some((*index, key.as_str(), SIGNAL.to_owned())),
             Entry::StepDone { key, .. } => Some((*index, key.as_str(), STEP.to_owned())),
             Entry::Closing => Some((*index, "", CLOSING.to_owned())),
             Entry::Answered { .. }
             | Entry::Withdrawn { .. }
             | Entry::TimerFired { .. }
+            | Entry::SignalTaken { .. }
+            | Entry::SignalWaitDropped { .. }
             | Entry::TimerDropped { .. } => None,
         });
         let (index, recorded_key, recorded) = match next.next() {
@@ -65,6 +68,11 @@ pub fn timer_of(key: &str) -> (String, String) {
     (key.to_owned(), TIMER.to_owned())
 }
 
+/// Key and description of a signal, for [`Replay::divergence`].
+pub fn signal_of(key: &str) -> (String, String) {
+    (key.to_owned(), SIGNAL.to_owned())
+}
+
 /// Key and description of a step, for [`Replay::divergence`].
 pub fn step_of(key: &str) -> (String, String) {
     (key.to_owned(), STEP.to_owned())
@@ -77,6 +85,7 @@ fn describe(prompt: &Prompt) -> String {
 
 const MESSAGE_LIMIT: usize = 80;
 const TIMER: &str = "a timer";
+const SIGNAL: &str = "a signal";
 const STEP: &str = "a step";
 const CLOSING: &str = "the end, and compensations";
 const END: &str = "the end";

@@ -43,6 +43,17 @@ pub(super) enum Entry {
     TimerDropped {
         number: u32,
     },
+    SignalAwaited {
+        number: u32,
+        key: String,
+    },
+    SignalTaken {
+        wait: u32,
+        value: Value,
+    },
+    SignalWaitDropped {
+        number: u32,
+    },
     /// The session begins to close: its compensations follow.
     Closing,
     /// Journals of older programs have no numbers of steps.
@@ -81,6 +92,17 @@ pub enum RecordedTimer {
     /// It was set, under this number. [`Replay::fired`] tells when it fires.
     Set(u32),
     /// The journal ends before it: set it.
+    New,
+    /// Something else came first. Its turn may come if branches of the flow run concurrently.
+    NotYet,
+}
+
+/// The journal's record of a wait for a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedSignalWait {
+    /// It began, under this number. [`Replay::signal`] returns the signal.
+    Awaited(u32),
+    /// The journal ends before it: wait.
     New,
     /// Something else came first. Its turn may come if branches of the flow run concurrently.
     NotYet,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Map;
 
-use super::{AnsweredTurn, QueuedQuestion, Session, State, size};
+use super::{AnsweredTurn, Link, QueuedQuestion, Session, State, size};
 use crate::Timestamp;
 use crate::event::{Ending, JournalEvent, Limit, SessionEnded, SessionStarted};
 
@@ -58,6 +58,11 @@ impl Session {
             reopened: Vec::new(),
             timers: Vec::new(),
             timers_set: 0,
+            signals: Vec::new(),
+            signals_received: 0,
+            links: Vec::new(),
+            signal_waits: Vec::new(),
+            signal_waits_made: 0,
             slept: 0,
             stuck: None,
             closing: None,
@@ -163,8 +168,46 @@ impl Session {
                 }
                 self.set_timer(until);
             }
-            JournalEvent::TimerFired { timer, at } => self.fire_timer(timer, before, at),
+            JournalEvent::TimerFired { timer, at } => {
+                self.count_sleep(before, at);
+                self.remove_timer(timer);
+            }
             JournalEvent::TimerDropped { timer, .. } => self.remove_timer(timer),
+            JournalEvent::SignalAwaited { key, .. } => {
+                if self.state == State::Active {
+                    self.state = State::Processing;
+                }
+                self.await_signal(key);
+            }
+            JournalEvent::Signalled { key, value, link, at } => {
+                self.count_sleep(before, at);
+                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                    link.is_used = true;
+                }
+                self.keep_signal(key, value);
+            }
+            JournalEvent::SignalTaken { wait, signal, at } => {
+                self.count_sleep(before, at);
+                self.take_signal(wait, signal);
+            }
+            JournalEvent::SignalWaitDropped { wait, .. } => self.remove_signal_wait(wait),
+            JournalEvent::LinkMade { key, base, token, is_question, needs_login, .. } => {
+                let number = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+                let (is_used, is_revoked) = (false, false);
+                self.links.push(Link {
+                    number,
+                    key,
+                    base,
+                    token,
+                    is_question,
+                    needs_login,
+                    is_used,
+                    is_revoked,
+                });
+            }
+            JournalEvent::LinkRevoked { link, .. } => {
+                self.link_mut(link).ok_or(damaged)?.is_revoked = true;
+            }
             JournalEvent::Stuck { divergence, .. } => self.stuck = Some(divergence),
             JournalEvent::Unstuck { .. } => self.stuck = None,
             JournalEvent::Imported { .. } => {}
@@ -187,6 +230,8 @@ impl Session {
             event,
             JournalEvent::Stuck { .. }
                 | JournalEvent::Unstuck { .. }
+                | JournalEvent::Signalled { .. }
+                | JournalEvent::LinkRevoked { .. }
                 | JournalEvent::Imported { .. }
                 | JournalEvent::Rewound { .. }
                 | JournalEvent::Ended(_)
@@ -206,11 +251,25 @@ impl Session {
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
-            | JournalEvent::TimerSet { .. } => running || waiting,
+            | JournalEvent::TimerSet { .. }
+            | JournalEvent::LinkMade { .. }
+            | JournalEvent::SignalAwaited { .. } => running || waiting,
             JournalEvent::TimerFired { timer, .. } => self.has_timer(*timer),
             // It may have fired before the flow got to know.
             JournalEvent::TimerDropped { timer, .. } => {
                 (running || waiting) && *timer < self.timers_set
+            }
+            JournalEvent::Signalled { link, .. } => {
+                !self.state.is_final() && link.is_none_or(|link| self.check_link(link).is_ok())
+            }
+            JournalEvent::LinkRevoked { link, .. } => {
+                !self.state.is_final() && self.link(*link).is_some()
+            }
+            JournalEvent::SignalTaken { wait, signal, .. } => {
+                (running || waiting) && self.can_take(*wait, *signal)
+            }
+            JournalEvent::SignalWaitDropped { wait, .. } => {
+                (running || waiting) && *wait < self.signal_waits_made
             }
             JournalEvent::Queued(_)
             | JournalEvent::Answered(_)
@@ -248,6 +307,9 @@ impl Session {
         self.wrong.clear();
         self.queued.clear();
         self.timers.clear();
+        self.signals.clear();
+        self.links.clear();
+        self.signal_waits.clear();
         self.stuck = None;
         self.closing = None;
         self.compensations.clear();

@@ -30,6 +30,8 @@ pub enum Command {
         prompt: Arc<Prompt>,
         /// Progress of the flow.
         progress: Option<FlowProgress>,
+        /// Number of the link that can answer it.
+        link: Option<u32>,
     },
     /// Answer the open question.
     Answer(Answer),
@@ -70,6 +72,50 @@ pub enum Command {
     DropTimer {
         /// Number of the timer.
         timer: u32,
+    },
+    /// Wait for a signal.
+    AwaitSignal {
+        /// Name of the signal.
+        key: String,
+    },
+    /// Keep a signal until the flow takes it.
+    Signal {
+        /// Name of the signal.
+        key: String,
+        /// Value that came with it.
+        value: Value,
+        /// Number of the link by which it is sent.
+        link: Option<u32>,
+    },
+    /// Take a signal that the flow waits for.
+    TakeSignal {
+        /// Number of the wait.
+        wait: u32,
+        /// Number of the signal.
+        signal: u32,
+    },
+    /// Drop a wait for a signal.
+    DropSignalWait {
+        /// Number of the wait.
+        wait: u32,
+    },
+    /// Make a link.
+    MakeLink {
+        /// Name of the signal, or key of the question.
+        key: String,
+        /// URL of the server, with which its URL begins.
+        base: String,
+        /// Random end of its URL.
+        token: String,
+        /// Set if it answers a question.
+        is_question: bool,
+        /// Set if it needs a login.
+        needs_login: bool,
+    },
+    /// Revoke a link.
+    RevokeLink {
+        /// Number of the link.
+        link: u32,
     },
     /// Record that a node is about to begin a step of the flow.
     BeginStep {
@@ -185,6 +231,15 @@ pub enum CommandError {
     /// The session has expired. Start another.
     #[error("the session has expired")]
     Expired(Limit),
+    /// The session keeps too much already for another signal. Try again when its flow has taken some.
+    #[error("the session cannot keep any more signals; try again later")]
+    TooManySignals,
+    /// The link was used before.
+    #[error("the link was used before")]
+    LinkUsed,
+    /// The link was revoked.
+    #[error("the link was revoked")]
+    LinkRevoked,
 }
 
 impl Session {
@@ -202,7 +257,9 @@ impl Session {
         self.permits_command(&command)?;
         let event = match command {
             Command::Begin => JournalEvent::Began { at },
-            Command::Ask { key, prompt, progress } => self.ask(key, prompt, progress, at, bounds),
+            Command::Ask { key, prompt, progress, link } => {
+                self.ask(QuestionAsked { key, prompt, progress, link, violation: None, at }, bounds)
+            }
             Command::Answer(answer) => self.answer(None, answer, at, bounds),
             Command::AnswerAhead { question, answer } => {
                 self.answer(self.unanswered(question), answer, at, bounds)
@@ -213,6 +270,18 @@ impl Session {
             Command::SetTimer { key, until } => self.set(key, until, at, bounds),
             Command::FireTimer { timer } => JournalEvent::TimerFired { timer, at },
             Command::DropTimer { timer } => JournalEvent::TimerDropped { timer, at },
+            Command::AwaitSignal { key } => self.decide_wait(key, at, bounds),
+            Command::Signal { key, value, link } => {
+                link.map_or(Ok(()), |link| self.check_link(link))?;
+                let signalled = JournalEvent::Signalled { key, value, link, at };
+                return self.decide_signal(signalled, bounds);
+            }
+            Command::MakeLink { key, base, token, is_question, needs_login } => {
+                JournalEvent::LinkMade { key, base, token, is_question, needs_login, at }
+            }
+            Command::RevokeLink { link } => return Ok(JournalEvent::LinkRevoked { link, at }),
+            Command::TakeSignal { wait, signal } => JournalEvent::SignalTaken { wait, signal, at },
+            Command::DropSignalWait { wait } => JournalEvent::SignalWaitDropped { wait, at },
             Command::BeginStep { key, number, epoch } => {
                 JournalEvent::StepBegun { key, number, epoch, at }
             }
@@ -247,20 +316,17 @@ impl Session {
             | JournalEvent::StepDone { .. }
             | JournalEvent::DataSet { .. }
             | JournalEvent::Labelled { .. }
-            | JournalEvent::TimerSet { .. } => size::of(&event),
+            | JournalEvent::TimerSet { .. }
+            | JournalEvent::LinkMade { .. }
+            | JournalEvent::SignalAwaited { .. } => size::of(&event),
             _ => 0,
         };
         Ok(self.overflow(added, at, bounds).unwrap_or(event))
     }
 
-    fn ask(
-        &self,
-        key: String,
-        prompt: Arc<Prompt>,
-        progress: Option<FlowProgress>,
-        at: Timestamp,
-        bounds: &Bounds,
-    ) -> JournalEvent {
+    fn ask(&self, asked: QuestionAsked, bounds: &Bounds) -> JournalEvent {
+        let QuestionAsked { key, prompt, at, .. } = &asked;
+        let at = *at;
         if self.prompts >= bounds.prompts {
             let message = format!("the flow asked more than {} questions", bounds.prompts);
             let fault = FlowFault::new(FaultName::TooManyPrompts, message).at(key);
@@ -272,18 +338,18 @@ impl Session {
             return self.end(Ending::Failed(fault), at, bounds);
         }
         // Approvals are given by a person, whatever the key and the parameters are.
-        let given = self.started.params.get(&key).filter(|_| !prompt.is_approval());
-        let given = given.filter(|value| !value.is_null() && !self.reopened.contains(&key));
+        let given = self.started.params.get(key).filter(|_| !prompt.is_approval());
+        let given = given.filter(|value| !value.is_null() && !self.reopened.contains(key));
         // A parameter answers once: a flow that asks again wants another answer.
         let is_fresh = |_: &&Value| {
-            !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)
+            !self.given.contains(key) && !self.history.iter().any(|turn| turn.asked.key == *key)
         };
         let violation = match given.filter(is_fresh).map(|value| prompt.check(value)) {
-            Some(Ok(value)) => return JournalEvent::Given { key, value, at },
+            Some(Ok(value)) => return JournalEvent::Given { key: asked.key, value, at },
             Some(Err(violation)) => Some(violation),
             None => None,
         };
-        let asked = QuestionAsked { key, prompt, progress, violation, at };
+        let asked = QuestionAsked { violation, ..asked };
         if self.open.is_some() { JournalEvent::Queued(asked) } else { JournalEvent::Asked(asked) }
     }
 
@@ -354,10 +420,23 @@ impl Session {
             | Command::Set { .. }
             | Command::Label { .. }
             | Command::SetTimer { .. }
-            | Command::DropTimer { .. } => {
+            | Command::DropTimer { .. }
+            | Command::MakeLink { .. }
+            | Command::AwaitSignal { .. } => {
                 (running || from == State::WaitingUser, State::Processing)
             }
             Command::FireTimer { timer } => (self.has_timer(*timer), State::Processing),
+            Command::DropSignalWait { wait } => {
+                let is_running = running || from == State::WaitingUser;
+                (is_running && *wait < self.signal_waits_made, State::Processing)
+            }
+            Command::Signal { .. } => (!from.is_final(), State::Processing),
+            Command::RevokeLink { link } => {
+                (!from.is_final() && self.link(*link).is_some(), State::Processing)
+            }
+            Command::TakeSignal { wait, signal } => {
+                (self.can_take(*wait, *signal), State::Processing)
+            }
             Command::SetAside(divergence) => {
                 (!from.is_final() && self.stuck.as_ref() != Some(divergence), from)
             }

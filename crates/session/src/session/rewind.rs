@@ -16,16 +16,27 @@ pub enum RewindError {
     Effect(String),
 }
 
-/// Returns the events that count, with their indexes: all but those that were rewound.
+/// Returns the events that count, with their indexes: all but those that were rewound. Signals and
+/// links are kept, since nobody sends them again.
 pub fn effective(events: &[JournalEvent]) -> Vec<(usize, &JournalEvent)> {
     let mut kept: Vec<(usize, &JournalEvent)> = Vec::with_capacity(events.len());
     for (index, event) in events.iter().enumerate() {
         if let JournalEvent::Rewound { to, .. } = event {
-            kept.truncate(kept.partition_point(|(kept, _)| kept < to));
+            kept.retain(|(kept, event)| kept < to || is_kept(event));
         }
         kept.push((index, event));
     }
     kept
+}
+
+/// Returns whether a rewind keeps an event.
+fn is_kept(event: &JournalEvent) -> bool {
+    matches!(
+        event,
+        JournalEvent::Signalled { .. }
+            | JournalEvent::LinkMade { .. }
+            | JournalEvent::LinkRevoked { .. }
+    )
 }
 
 impl Session {

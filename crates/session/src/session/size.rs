@@ -20,6 +20,9 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             | JournalEvent::Withdrawn { .. }
             | JournalEvent::TimerFired { .. }
             | JournalEvent::TimerDropped { .. }
+            | JournalEvent::SignalTaken { .. }
+            | JournalEvent::SignalWaitDropped { .. }
+            | JournalEvent::LinkRevoked { .. }
             | JournalEvent::Unstuck { .. }
             | JournalEvent::Imported { .. }
             | JournalEvent::EndBegun { .. }
@@ -28,7 +31,9 @@ pub(super) fn of(event: &JournalEvent) -> usize {
                 let Divergence { recorded_key, recorded, asked_key, asked, .. } = divergence;
                 recorded_key.len() + recorded.len() + asked_key.len() + asked.len()
             }
-            JournalEvent::TimerSet { key, .. } => key.len(),
+            JournalEvent::TimerSet { key, .. } | JournalEvent::SignalAwaited { key, .. } => {
+                key.len()
+            }
             JournalEvent::Asked(asked) | JournalEvent::Queued(asked) => {
                 asked.key.len()
                     + prompt(&asked.prompt)
@@ -36,7 +41,8 @@ pub(super) fn of(event: &JournalEvent) -> usize {
                     + asked.violation.as_ref().map_or(0, violation)
             }
             JournalEvent::Given { key, value: given, .. }
-            | JournalEvent::DataSet { key, value: given, .. } => key.len() + value(given),
+            | JournalEvent::DataSet { key, value: given, .. }
+            | JournalEvent::Signalled { key, value: given, .. } => key.len() + value(given),
             JournalEvent::Answered(answered) | JournalEvent::AnsweredAhead { answered, .. } => {
                 value(&answered.value) + object(&answered.metadata)
             }
@@ -45,6 +51,7 @@ pub(super) fn of(event: &JournalEvent) -> usize {
             }
             JournalEvent::Rewound { key, .. } => key.len(),
             JournalEvent::Labelled { key, value, .. } => key.len() + value.len(),
+            JournalEvent::LinkMade { key, base, token, .. } => key.len() + base.len() + token.len(),
             JournalEvent::StepBegun { key, .. } => key.len(),
             JournalEvent::StepFailed { key, failure: failed, .. } => key.len() + failure(failed),
             JournalEvent::StepDone { key, outcome, .. } => {

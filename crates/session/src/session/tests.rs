@@ -13,7 +13,7 @@ use crate::question::{Question, text};
 use crate::{Owner, Timestamp};
 
 /// Model of a session: its state and some counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Model {
     state: &'static str,
     /// Outstanding questions; the first one is open.
@@ -22,6 +22,11 @@ struct Model {
     turns: usize,
     expired: bool,
     given_used: bool,
+    /// Numbers of the waits for signals, and of the signals that are kept.
+    waits: Vec<u32>,
+    signals: Vec<u32>,
+    waited: u32,
+    signalled: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +52,10 @@ enum Move {
     Step,
     Note,
     SetTimer,
+    AwaitSignal,
+    Signal,
+    TakeSignal(u32, u32),
+    DropSignalWait(u32),
     Complete,
     Finish,
     Cancel,
@@ -71,6 +80,7 @@ impl Model {
             | Move::Step
             | Move::Note
             | Move::SetTimer
+            | Move::AwaitSignal
             | Move::Finish => running || self.state == "waiting_user",
             Move::AheadWell(number) | Move::AheadBadly(number) => {
                 let mut queued = self.outstanding.iter().skip(1);
@@ -78,7 +88,13 @@ impl Model {
             }
             Move::Withdraw(number) => !final_state && *number < self.asked,
             Move::AnswerWell | Move::AnswerBadly => self.state == "waiting_user",
-            Move::Cancel | Move::Fail | Move::Expire => !final_state,
+            Move::TakeSignal(wait, signal) => {
+                self.waits.contains(wait) && self.signals.contains(signal)
+            }
+            Move::DropSignalWait(wait) => {
+                (running || self.state == "waiting_user") && *wait < self.waited
+            }
+            Move::Signal | Move::Cancel | Move::Fail | Move::Expire => !final_state,
         };
         if !allowed {
             return Err(match self.state {
@@ -122,6 +138,22 @@ impl Model {
             Move::Step | Move::Note => {}
             Move::SetTimer if self.state == "active" => self.state = "processing",
             Move::SetTimer => {}
+            Move::AwaitSignal => {
+                if self.state == "active" {
+                    self.state = "processing";
+                }
+                self.waits.push(self.waited);
+                self.waited += 1;
+            }
+            Move::Signal => {
+                self.signals.push(self.signalled);
+                self.signalled += 1;
+            }
+            Move::TakeSignal(wait, signal) => {
+                self.waits.retain(|waiting| waiting != wait);
+                self.signals.retain(|kept| kept != signal);
+            }
+            Move::DropSignalWait(wait) => self.waits.retain(|waiting| waiting != wait),
             Move::Complete | Move::Finish => self.end("completed"),
             Move::Cancel => self.end("cancelled"),
             Move::Fail => self.end("error"),
@@ -157,6 +189,8 @@ impl Model {
     fn end(&mut self, state: &'static str) {
         self.state = state;
         self.outstanding.clear();
+        self.waits.clear();
+        self.signals.clear();
         self.turns = 0;
     }
 }
@@ -172,7 +206,7 @@ proptest! {
         let bounds = Bounds { prompts: PROMPTS, attempts: ATTEMPTS, ..Bounds::default() };
         let mut session = Session::start(started());
         let mut journal = vec![JournalEvent::Started(started())];
-        let mut model = Model { state: "idle", outstanding: Vec::new(), asked: 0, turns: 0, expired: false, given_used: false };
+        let mut model = Model { state: "idle", ..Model::default() };
         for (step, time) in moves.iter().zip(times) {
             // The clock jumps; the times of a session are monotonic.
             let at = Timestamp::from_millis(time.into());
@@ -191,18 +225,26 @@ proptest! {
                         CommandError::AlreadyCancelled => "cancelled",
                         CommandError::Expired(_) => "expired",
                         CommandError::Transition { .. } => "transition",
+                        CommandError::TooManySignals => "too many",
+                        CommandError::LinkUsed | CommandError::LinkRevoked => "link",
                     };
                     prop_assert_eq!(expected, Err(name), "{:?} was rejected", step);
                 }
             }
             prop_assert_eq!(session.state.name(), model.state);
             prop_assert_eq!(session.history.len(), model.turns);
+            let waits: Vec<_> = session.signal_waits.iter().map(|wait| wait.number).collect();
+            prop_assert_eq!(&waits, &model.waits);
+            let signals: Vec<_> = session.signals.iter().map(|kept| kept.number).collect();
+            prop_assert_eq!(&signals, &model.signals);
             prop_assert_eq!(outstanding(&session), model.outstanding.clone());
             let folded = Session::replay(&journal).unwrap().unwrap();
             prop_assert_eq!(folded.state, session.state);
             prop_assert_eq!(&folded.history, &session.history);
             prop_assert_eq!(&folded.queued, &session.queued);
             prop_assert_eq!(&folded.data, &session.data);
+            prop_assert_eq!(&folded.signals, &session.signals);
+            prop_assert_eq!(&folded.signal_waits, &session.signal_waits);
             prop_assert_eq!(folded.summary(), session.summary());
             let read = crate::store::decode(&crate::store::encode(&journal)).unwrap();
             prop_assert_eq!(&read, &journal);
@@ -273,12 +315,16 @@ fn timers_outlast_a_default_inactivity_timeout() {
 #[test]
 fn a_tombstone_has_no_content() {
     let mut session = Session::start(started());
-    for step in [Move::Begin, Move::Ask("a"), Move::AnswerWell, Move::Note, Move::Complete] {
+    let steps =
+        [Move::Begin, Move::Signal, Move::Ask("a"), Move::AnswerWell, Move::Note, Move::Complete];
+    for step in steps {
         let event = session.decide(command(&step), Timestamp::from_millis(5), &Bounds::default());
         session.apply(event.unwrap()).unwrap();
     }
     let left = format!("{session:?}");
-    assert!(!left.contains("well answered") && !left.contains("a note"), "{left}");
+    for content in ["well answered", "a note", "a signal"] {
+        assert!(!left.contains(content), "{left}");
+    }
     assert_eq!(session.ended.unwrap().turns, 1);
 }
 
@@ -340,6 +386,10 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => Just(Move::Step),
         2 => Just(Move::Note),
         1 => Just(Move::SetTimer),
+        2 => Just(Move::AwaitSignal),
+        2 => Just(Move::Signal),
+        2 => (0..2_u32, 0..2_u32).prop_map(|(wait, signal)| Move::TakeSignal(wait, signal)),
+        1 => (0..2_u32).prop_map(Move::DropSignalWait),
         1 => Just(Move::Complete),
         1 => Just(Move::Finish),
         1 => Just(Move::Cancel),
@@ -353,6 +403,7 @@ fn command(step: &Move) -> Command {
         key: key.to_owned(),
         prompt: prompt.clone().into(),
         progress: None,
+        link: None,
     };
     match step {
         Move::Begin => Command::Begin,
@@ -377,6 +428,10 @@ fn command(step: &Move) -> Command {
         Move::SetTimer => {
             Command::SetTimer { key: "t".into(), until: Timestamp::from_millis(3_000) }
         }
+        Move::AwaitSignal => Command::AwaitSignal { key: "w".into() },
+        Move::Signal => Command::Signal { key: "w".into(), value: json!("a signal"), link: None },
+        Move::TakeSignal(wait, signal) => Command::TakeSignal { wait: *wait, signal: *signal },
+        Move::DropSignalWait(wait) => Command::DropSignalWait { wait: *wait },
         Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
         Move::Complete => {
             Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })

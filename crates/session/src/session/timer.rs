@@ -18,11 +18,21 @@ impl Session {
         self.timers.iter().map(|timer| timer.until).min()
     }
 
-    /// Returns whether the flow waits for nothing but its timers, as far as the journal shows: a
-    /// step may be running beside them.
+    /// Returns whether the flow waits for nothing but timers and signals, as far as the journal
+    /// shows: a step may be running beside them.
     pub fn is_asleep(&self) -> bool {
         let is_running = matches!(self.state, State::Active | State::Processing);
-        is_running && !self.timers.is_empty() && self.stuck.is_none()
+        let waits = !self.timers.is_empty() || !self.signal_waits.is_empty();
+        is_running && waits && self.stuck.is_none()
+    }
+
+    /// Counts the time asleep up to an event at this time, the last one before being at `before`.
+    pub(super) fn count_sleep(&mut self, before: Timestamp, at: Timestamp) {
+        if self.is_asleep() {
+            let slept = at.since(before);
+            let slept = u64::try_from(slept.as_millis()).unwrap_or(u64::MAX);
+            self.slept = self.slept.saturating_add(slept);
+        }
     }
 
     /// Returns the next timer that is due.
@@ -38,16 +48,6 @@ impl Session {
     pub(super) fn set_timer(&mut self, until: Timestamp) {
         self.timers.push(PendingTimer { number: self.timers_set, until });
         self.timers_set = self.timers_set.saturating_add(1);
-    }
-
-    /// Removes a timer that has fired at this time, the last event before being at `before`.
-    pub(super) fn fire_timer(&mut self, number: u32, before: Timestamp, at: Timestamp) {
-        if self.is_asleep() {
-            let slept = at.since(before);
-            let slept = u64::try_from(slept.as_millis()).unwrap_or(u64::MAX);
-            self.slept = self.slept.saturating_add(slept);
-        }
-        self.remove_timer(number);
     }
 
     pub(super) fn remove_timer(&mut self, number: u32) {

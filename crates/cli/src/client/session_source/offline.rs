@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::prompter::Prompter;
 use crate::exit::{Exit, Failure};
+use crate::server::diagnostics;
 use crate::server::store::{self, OpenedStore, StoreUrl};
 use crate::terminal::ask::question::Question;
 
@@ -54,7 +55,8 @@ impl OfflineSessions {
         let store = store.context(gone)?;
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
-        let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
+        let flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        let flows = flows.flows(diagnostics::order()).store(store.clone());
         let (recorded, calls) = (ToolLibrary::offline(), OfflineCalls::new());
         let call = calls.flow();
         let library = recorded.clone();
@@ -111,6 +113,9 @@ impl OfflineSessions {
                 if self.is_left_to_server(id) {
                     return Err(Failure::new(Exit::Failed, LEFT_TO_SERVER).into());
                 }
+                if !crate::command::sessions::is_at_work(&next) {
+                    return Err(Failure::new(Exit::Failed, ASLEEP).into());
+                }
                 result = self.call(Some(id), "interaction.continue", params()).await?;
                 continue;
             };
@@ -161,6 +166,9 @@ const PAGE: usize = 256;
 
 const LEFT_TO_SERVER: &str = "the answers are recorded, and the session calls a tool now, which only its \
                               server can do; it continues when that server runs";
+
+const ASLEEP: &str = "the session has no question now: its flow sleeps, or waits for a signal; see \
+                      `mcp-flow sessions show`";
 
 fn refused(error: &RpcError) -> anyhow::Error {
     Failure::new(Exit::Usage, error.text().to_owned()).into()
