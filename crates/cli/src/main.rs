@@ -6,14 +6,13 @@ mod command;
 mod configuration;
 mod exit;
 mod log;
+mod platform;
 mod server;
 mod terminal;
 
 use std::process::ExitCode;
-use std::{io, sync::Arc};
 
 use mcp_flow_declarative::sandbox;
-use rustix::process::Signal;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -21,7 +20,7 @@ fn main() -> ExitCode {
         return sandbox::launch(words);
     }
     command::completions::complete();
-    let _ = catch_full_files();
+    let _ = platform::catch_full_files();
     let arguments = arguments::Arguments::read();
     log::init(arguments.log.level.unwrap_or_default(), arguments.log.format.unwrap_or_default());
     match command::run(arguments) {
@@ -32,11 +31,4 @@ fn main() -> ExitCode {
             exit::Failure::exit_of(&error).into()
         }
     }
-}
-
-/// Makes a write beyond the limit on the size of files fail, as on a full disk, instead of ending the
-/// program. The signal is caught rather than ignored, because programs started here would ignore it too.
-fn catch_full_files() -> io::Result<()> {
-    signal_hook::flag::register(Signal::XFSZ.as_raw(), Arc::default())?;
-    Ok(())
 }

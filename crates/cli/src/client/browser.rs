@@ -9,14 +9,16 @@ use url::Url;
 pub(crate) fn open_browser(page: &Url) -> bool {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let named = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
-    let program = match named {
-        Some(name) => name,
-        None if cfg!(target_os = "macos") => "open".to_owned(),
-        None if has("DISPLAY") || has("WAYLAND_DISPLAY") => "xdg-open".to_owned(),
+    let (program, argument) = match &named {
+        Some(name) => (&**name, None),
+        None if cfg!(target_os = "macos") => ("open", None),
+        None if cfg!(windows) => ("rundll32", Some("url.dll,FileProtocolHandler")),
+        None if has("DISPLAY") || has("WAYLAND_DISPLAY") => ("xdg-open", None),
         None => return false,
     };
     let mut command = Command::new(program);
-    command.arg(page.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(argument).arg(page.as_str());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
         Ok(mut browser) => {
             let page = page.clone();

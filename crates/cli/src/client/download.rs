@@ -1,7 +1,6 @@
 //! Downloads: content of results and resources, saved as files.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -17,6 +16,7 @@ use tempfile::NamedTempFile;
 
 use crate::client::error::explain;
 use crate::exit::{Exit, Failure};
+use crate::platform;
 use crate::terminal::output::sanitize;
 use crate::terminal::progress::ProgressDisplay;
 
@@ -157,10 +157,9 @@ async fn write(
     progress: &ProgressDisplay,
 ) -> anyhow::Result<Option<PathBuf>> {
     // Deleted on drop unless it was renamed: on errors, and on ctrl-c.
-    let mut file = tempfile::Builder::new()
-        .prefix(".mcp-flow-")
-        .suffix(".part")
-        .permissions(std::fs::Permissions::from_mode(0o666))
+    let mut builder = tempfile::Builder::new();
+    platform::share(builder.prefix(".mcp-flow-").suffix(".part"));
+    let mut file = builder
         .tempfile_in(folder)
         .with_context(|| format!("cannot write to {}", folder.display()))?;
     let name = match &piece {

@@ -1,36 +1,27 @@
-//! Signals that end a command: ctrl-c, SIGTERM and SIGHUP.
+//! Commands that a signal interrupts: ctrl-c, SIGTERM or SIGHUP.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
 use crate::exit::{Exit, Failure};
+use crate::platform::EndSignals;
 
 /// Listener for the signals that end a command. Signals that arrive after `listen` are not lost.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    signals: [Signal; 3],
+    signals: EndSignals,
 }
 
 impl Interrupts {
-    /// Listens for ctrl-c, SIGTERM and the end of the terminal.
+    /// Listens for ctrl-c, the signal to terminate, and the end of the terminal.
     pub(crate) fn listen() -> io::Result<Self> {
-        let listen = |kind: SignalKind| signal(kind);
-        let (interrupt, terminate, hangup) =
-            (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
-        Ok(Self { signals: [listen(interrupt)?, listen(terminate)?, listen(hangup)?] })
+        Ok(Self { signals: EndSignals::listen()? })
     }
 
     /// Completes at the next signal.
     pub(crate) async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        self.signals.next().await;
     }
 
     /// Runs work until a signal drops it, which cancels its requests.

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use crate::command::workflow::create_file;
 use crate::exit::{Exit, Failure};
+use crate::platform::make_executable;
 use crate::terminal::output::print;
 
 /// Create a project with an MCP server
@@ -176,24 +177,6 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
     }
     let message = format!("{} is not empty; choose another name or --path", folder.display());
     Err(Failure::new(Exit::Usage, message).into())
-}
-
-#[cfg(unix)]
-fn make_executable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    match std::fs::metadata(path) {
-        Ok(file) => {
-            let mut permissions = file.permissions();
-            permissions.set_mode(permissions.mode() | 0o111);
-            std::fs::set_permissions(path, permissions)
-        }
-        Err(_) => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-fn make_executable(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// Files of a project, with their paths in it.

@@ -21,6 +21,7 @@ use crate::client::connect::{self, ConnectionSettings, block_on, connect};
 use crate::client::target::Spawn;
 use crate::command::list::fetch_all;
 use crate::exit::{Exit, Failure};
+use crate::platform::set_mode;
 use crate::terminal::output::{self, sanitize};
 use bundle::Bundle;
 use manifest::Manifest;
@@ -194,12 +195,7 @@ fn create(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Gives a finished file its name and the permissions of files that are not secret.
 fn publish(file: tempfile::NamedTempFile, path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot create {}", path.display());
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let permissions = std::fs::Permissions::from_mode(0o644);
-        file.as_file().set_permissions(permissions).with_context(cannot)?;
-    }
+    set_mode(file.path(), 0o644).with_context(cannot)?;
     file.persist_noclobber(path).with_context(cannot)?;
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,6 +16,7 @@ use crate::client::connect::TlsOptions;
 use crate::command::serve::{check_public, print_line};
 use crate::configuration::socket_address;
 use crate::exit::{Exit, Failure};
+use crate::platform::exit_code;
 
 /// Record the traffic between a client and a server to a file (a cassette)
 ///
@@ -105,9 +105,8 @@ impl Record {
         runtime.shutdown_background();
         report(&recorder.finish());
         let status = status.context("lost the server")?;
-        // The host sees how its server ended; shells report a signal in the same way.
-        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-        let code = code.and_then(|code| u8::try_from(code).ok());
+        // The host sees how its server ended.
+        let code = exit_code(status).and_then(|code| u8::try_from(code).ok());
         Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
     }
 

@@ -22,12 +22,12 @@ use mcp_flow_declarative::document::FolderWatcher;
 use mcp_flow_gateway::Gateway;
 use mcp_flow_otlp::Telemetry;
 use serde_json::{Value, json};
-use tokio::signal::unix::Signal;
 
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin, socket_address};
 use crate::exit::{Exit, Failure};
 use crate::log;
+use crate::platform::ReloadSignal;
 use crate::server::cluster::parse_node_url;
 use crate::server::offer::{Exposure, OfferOptions, OfferedServer};
 use crate::server::recording::{self, RecordingTap};
@@ -35,7 +35,7 @@ use crate::server::reload::Reloader;
 use crate::server::transports::{ServerParts, Transports};
 use crate::server::user_logins::{ReturnTo, UserLogins};
 use crate::server::welcome::welcome;
-use crate::server::{access, build, gateway, reload, telemetry, tool_files, workflows};
+use crate::server::{access, build, gateway, telemetry, tool_files, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, clap::Args)]
@@ -236,7 +236,8 @@ impl Serve {
             self.build(&file, offered, permissions.as_ref(), gateway.as_ref(), telemetry)?;
         let BuiltServer { server, admin, sessions, audit, recorder, .. } = built;
         let signal = stdio::stop_signal().context("cannot listen for signals")?;
-        let hangup = reload::listen_for_hangup().context("cannot listen for SIGHUP")?;
+        // Before the server is announced, since SIGHUP may be sent from then on.
+        let hangup = ReloadSignal::listen().context("cannot listen for SIGHUP")?;
         let reload = Reloader {
             path: self.config.clone(),
             file: read,
@@ -469,7 +470,7 @@ fn add_observers(
 }
 
 /// Reloads the configuration on SIGHUP, and refreshes the keys of token issuers.
-async fn refresh(reload: Reloader, hangup: Signal, verifier: Option<Arc<TokenVerifier>>) {
+async fn refresh(reload: Reloader, hangup: ReloadSignal, verifier: Option<Arc<TokenVerifier>>) {
     let refresh_keys = async {
         match &verifier {
             Some(verifier) => verifier.refresh_keys().await,

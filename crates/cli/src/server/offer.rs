@@ -23,6 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{OfferSection, SessionsSection};
+use crate::platform::host_name;
 use crate::server::diagnostics;
 use crate::server::store::{OpenedStore, StoreUrl};
 use crate::server::tool_files::{self, ToolFiles};
@@ -471,8 +472,7 @@ pub(crate) struct OfferedServer {
 
 /// Describes this process to other nodes that share its store.
 fn node_info() -> NodeInfo {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = format!("{}:{}", host.trim(), std::process::id());
+    let name = format!("{}:{}", host_name(), std::process::id());
     NodeInfo { name, url: None, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 

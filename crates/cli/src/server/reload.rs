@@ -1,7 +1,7 @@
 //! Reloads the configuration on SIGHUP without dropping connections.
 //!
 //! Identity, permissions, limits, signing keys and the log level change together or not at all. Other
-//! changes are logged and need a restart.
+//! changes are logged and need a restart, as all do where there is no SIGHUP.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,19 +10,13 @@ use mcp_flow::identity::TokenVerifier;
 use mcp_flow::observability::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use mcp_flow_gateway::{Gateway, UpstreamSettings};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::log;
+use crate::platform::ReloadSignal;
 use crate::server::user_logins::UserLogins;
 use crate::server::{access, gateway};
-
-/// Listens for SIGHUP, which would end the process otherwise. To be called before the server is
-/// announced, since SIGHUP may be sent from then on.
-pub(crate) fn listen_for_hangup() -> std::io::Result<Signal> {
-    signal(SignalKind::hangup())
-}
 
 /// Parts of a running server that can change, and the source of their configuration.
 pub(crate) struct Reloader {
@@ -44,8 +38,9 @@ pub(crate) struct Reloader {
 
 impl Reloader {
     /// Reloads whenever the process gets SIGHUP.
-    pub(crate) async fn run(self, mut hangup: Signal) {
-        while hangup.recv().await.is_some() {
+    pub(crate) async fn run(self, mut hangup: ReloadSignal) {
+        loop {
+            hangup.next().await;
             // Log rotation has moved the file away, even if the configuration is invalid.
             if let Some(audit) = &self.audit {
                 audit.reopen();

@@ -14,6 +14,8 @@ use mcp_flow::workflow::{
 use mcp_flow::{Revision, RpcError, Server, ServerBuilder};
 use serde_json::{Value, json};
 
+use crate::platform::home;
+
 /// Directories with workflow files.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct WorkflowDirectories {
@@ -136,7 +138,7 @@ impl WorkflowOptions {
 /// Returns the user's own directory of workflows.
 pub(crate) fn user_directory() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let config = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
+    let config = named("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))?;
     Some(config.join("mcp-flow/workflows"))
 }
 

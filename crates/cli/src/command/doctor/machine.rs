@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::{Resource, getrlimit};
-
 use super::Finding;
 use crate::configuration::File;
+use crate::platform::open_file_limit;
 use crate::server::store::StoreUrl;
 
 /// Checks that the clock was not set back, which makes tokens and certificates expire at the wrong
@@ -37,8 +36,7 @@ pub(super) fn clock(path: Option<&Path>, file: &File) -> Finding {
 
 /// Checks the limit on open files, which bounds the number of connections.
 pub(super) fn files() -> Finding {
-    let limit = getrlimit(Resource::Nofile).current;
-    match limit {
+    match open_file_limit() {
         Some(limit) if limit < RECOMMENDED_OPEN_FILES => Finding::warn(
             "file limit",
             format!("only {limit} open files allowed, and each connection needs one"),

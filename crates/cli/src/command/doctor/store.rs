@@ -11,6 +11,7 @@ use mcp_flow::store_sqlite::keys;
 
 use super::Finding;
 use crate::configuration::OfferSection;
+use crate::platform;
 use crate::server::store::{StoreUrl, open_url};
 
 /// Opens an existing store and writes to it. A missing one is not created.
@@ -130,10 +131,7 @@ fn check_key(journal: &Path) -> Option<Finding> {
 pub(super) fn is_writable_folder(path: &Path) -> bool {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.ancestors().skip(1).find(|folder| folder.exists());
-    let may = |folder: &Path| {
-        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
-    };
-    folder.is_some_and(|folder| folder.is_dir() && may(folder).is_ok())
+    folder.is_some_and(|folder| folder.is_dir() && platform::is_writable(folder))
 }
 
 /// Time of a durable write that people notice.

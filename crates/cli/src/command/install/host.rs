@@ -68,12 +68,13 @@ impl HostName {
     pub(super) fn file(self) -> Option<PathBuf> {
         let home = std::env::home_dir()?;
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let applications = match cfg!(target_os = "macos") {
-            true => home.join("Library/Application Support"),
-            false => variable("XDG_CONFIG_HOME")
-                .filter(|folder| folder.is_absolute())
-                .unwrap_or_else(|| home.join(".config")),
+        let (named, usual) = match std::env::consts::OS {
+            "macos" => (None, "Library/Application Support"),
+            "windows" => (variable("APPDATA"), "AppData/Roaming"),
+            _ => (variable("XDG_CONFIG_HOME"), ".config"),
         };
+        let named = named.filter(|folder| folder.is_absolute());
+        let applications = named.unwrap_or_else(|| home.join(usual));
         Some(match self {
             Self::ClaudeDesktop => applications.join("Claude/claude_desktop_config.json"),
             Self::ClaudeCode => match variable("CLAUDE_CONFIG_DIR") {

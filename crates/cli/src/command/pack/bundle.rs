@@ -11,6 +11,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::{publish, usage};
+use crate::platform::{is_executable, set_mode};
 
 /// Files of a bundle with their paths in it, besides the manifest.
 #[derive(Debug, Default)]
@@ -48,11 +49,8 @@ impl Bundle {
             let cannot = || format!("cannot copy {}", file.from.display());
             std::fs::create_dir_all(to.parent().unwrap_or(folder)).with_context(cannot)?;
             std::fs::copy(&file.from, &to).with_context(cannot)?;
-            #[cfg(unix)]
             if file.is_program {
-                use std::os::unix::fs::PermissionsExt as _;
-                let permissions = std::fs::Permissions::from_mode(0o755);
-                std::fs::set_permissions(&to, permissions).with_context(cannot)?;
+                set_mode(&to, 0o755).with_context(cannot)?;
             }
         }
         Ok(())
@@ -100,17 +98,6 @@ fn digest(path: &Path) -> std::io::Result<String> {
         digest.update(&buffer[..count]);
     }
     Ok(digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-#[cfg(unix)]
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(_: &Path) -> bool {
-    false
 }
 
 /// Longest file. Larger ones need an extension of the format that not every host reads.
