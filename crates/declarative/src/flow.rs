@@ -1,7 +1,7 @@
 //! Running flow files on the engine.
 //!
-//! The first step of a session records the tool as its file had it, with the hash of the file. A
-//! session goes on with that, whatever happens to the file.
+//! The first step of a session records the tool as its file had it, with the tools of the file that it
+//! calls and the hash of the file. A session goes on with that, whatever happens to the file.
 
 mod budget;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::library::{Caller, ToolLibrary};
-use crate::model::{Action, AskStep, DeclaredTool, OutputForm, OutputRules, Step};
+use crate::model::{Action, AskStep, DeclaredTool, OutputForm, OutputRules, Step, alias};
 use crate::output;
 use crate::read::read_stored;
 use crate::template::{Template, ValueTemplate, Variables, shown};
@@ -33,6 +33,17 @@ pub(crate) struct RecordedFlow {
     /// Directory of the file.
     pub(crate) folder: PathBuf,
     pub(crate) tool: Value,
+    /// Tools of the same file that it calls, and those that they call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) called: Vec<Value>,
+}
+
+impl RecordedFlow {
+    /// Returns a tool of the file as it was at the start of the session.
+    fn find(&self, name: &str) -> Option<DeclaredTool> {
+        let is = |tool: &&Value| tool["name"].as_str().is_some_and(|one| alias(one) == alias(name));
+        read_stored(self.called.iter().find(is)?, &self.folder)
+    }
 }
 
 /// Key of the step that records the flow.
@@ -43,7 +54,7 @@ pub(crate) fn offer(library: &ToolLibrary, tool: &DeclaredTool) -> OfferedFlow {
     let (library, name) = (library.clone(), tool.name.to_string());
     let run = move |flow: Flow, params: Map<String, Value>| {
         let (library, name) = (library.clone(), name.clone());
-        let call = FlowCall { name, depth: 0, budget: Arc::default() };
+        let call = FlowCall { name, depth: 0, budget: Arc::default(), caller: None };
         async move { execute(library, call, flow, params).await }
     };
     let mut offered = OfferedFlow::new(tool.name.to_string(), run)
@@ -132,6 +143,8 @@ struct FlowCall {
     depth: usize,
     /// Work of the session so far.
     budget: Arc<Mutex<Budget>>,
+    /// The flow of the same file that calls it.
+    caller: Option<Arc<RecordedFlow>>,
 }
 
 async fn execute(
@@ -140,26 +153,37 @@ async fn execute(
     flow: Flow,
     arguments: Map<String, Value>,
 ) -> FlowResult<Value> {
-    let FlowCall { name, depth, budget } = call;
+    let FlowCall { name, depth, budget, caller } = call;
     if depth > MAX_DEPTH {
         return Err(FlowError::new(format!(
             "flows call each other more than {MAX_DEPTH} levels deep"
         )));
     }
-    let record = || async {
-        library.leave_to_server(flow.session()).await;
-        library.recorded_flow(&name)
+    let (recorded, tool) = match caller {
+        Some(recorded) => {
+            let tool = recorded.find(&name);
+            (recorded, tool)
+        }
+        None => {
+            let record = || async {
+                library.leave_to_server(flow.session()).await;
+                library.recorded_flow(&name)
+            };
+            let recorded: RecordedFlow = flow.lookup(RECORD, record).await?;
+            let tool = read_stored(&recorded.tool, &recorded.folder);
+            (Arc::new(recorded), tool)
+        }
     };
-    let recorded: RecordedFlow = flow.lookup(RECORD, record).await?;
-    let tool = read_stored(&recorded.tool, &recorded.folder)
-        .ok_or_else(|| FlowError::new(format!("the flow {name} can no longer be read")))?;
+    let tool =
+        tool.ok_or_else(|| FlowError::new(format!("the flow {name} can no longer be read")))?;
     let Action::Flow(steps) = &tool.action else {
         return Err(FlowError::new(format!("{name} is not a flow")));
     };
     let variables = tool.variables(arguments.clone());
     let given = if depth == 0 { Map::new() } else { arguments };
     let gathered = Map::new();
-    let mut executor = Executor { library, flow, variables, given, gathered, depth, budget };
+    let mut executor =
+        Executor { library, flow, recorded, variables, given, gathered, depth, budget };
     let returned = match executor.run(steps).await? {
         Some(value) => value,
         None => Value::Object(executor.gathered),
@@ -210,6 +234,7 @@ fn result_schema(schema: &Value) -> Value {
 struct Executor {
     library: ToolLibrary,
     flow: Flow,
+    recorded: Arc<RecordedFlow>,
     variables: Variables,
     /// Arguments of a nested flow, which answer its questions.
     given: Map<String, Value>,
@@ -334,16 +359,23 @@ impl Executor {
                 return Err(FlowError::new(message));
             }
         };
-        // Decided once: the file of the tool may change before a replay.
         let (library, session) = (&self.library, self.flow.session());
-        let decide = || async {
-            library.leave_to_server(session).await;
-            Ok::<_, String>(library.is_flow(tool))
+        let recorded = self.recorded.find(tool);
+        let is_flow = match &recorded {
+            Some(recorded) => matches!(recorded.action, Action::Flow(_)),
+            // Decided once: the file of the tool may change before a replay.
+            None => {
+                let decide = || async {
+                    library.leave_to_server(session).await;
+                    Ok::<_, String>(library.is_flow(tool))
+                };
+                self.flow.lookup(&format!("{tool}.kind"), decide).await?
+            }
         };
-        let is_flow: bool = self.flow.lookup(&format!("{tool}.kind"), decide).await?;
         if is_flow {
             let (library, budget) = (library.clone(), self.budget.clone());
-            let call = FlowCall { name: tool.to_owned(), depth: self.depth + 1, budget };
+            let caller = recorded.is_some().then(|| self.recorded.clone());
+            let call = FlowCall { name: tool.to_owned(), depth: self.depth + 1, budget, caller };
             let nested = |flow: Flow, arguments: Map<String, Value>| {
                 Box::pin(execute(library, call, flow, arguments))
             };
@@ -353,7 +385,10 @@ impl Executor {
         let caller = Caller { owner, scopes, depth };
         let call = || async {
             library.leave_to_server(session).await;
-            library.call(&caller, tool, arguments).await
+            match &recorded {
+                Some(recorded) => library.call_declared(recorded, arguments).await,
+                None => library.call(&caller, tool, arguments).await,
+            }
         };
         self.flow.step(&format!("{tool}.call"), call).await
     }

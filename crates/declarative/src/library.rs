@@ -28,7 +28,7 @@ use crate::sandbox::Launcher;
 
 pub use apply::UnsupportedSandbox;
 pub(crate) use call::Caller;
-use cycles::find_cycles;
+use cycles::{called_tools, find_cycles};
 
 /// Tool files in directories, and the tools they declare. A handle; clones share one library.
 #[derive(Clone, Debug)]
@@ -239,10 +239,13 @@ impl ToolLibrary {
         let state = self.inner.state.lock();
         let found = state.find(name);
         let found = found.ok_or_else(|| format!("there is no flow {name} any more"))?;
+        let file = state.files.get(&found.path).and_then(|file| file.good.as_ref());
+        let called = file.map_or_else(Vec::new, |file| called_tools(&found.tool, &file.tools));
         Ok(RecordedFlow {
             hash: found.hash.to_string(),
             folder: folder_of(&found.path),
             tool: found.tool.source.clone(),
+            called: called.into_iter().map(|tool| tool.source.clone()).collect(),
         })
     }
 

@@ -58,7 +58,9 @@ impl ToolReading {
         let tools = read_file(&value, folder, &problems);
         let problems = problems.located(text, format);
         let is_usable = !problems.iter().any(Problem::is_error);
-        let file = tools.filter(|_| is_usable).map(|tools| ToolFile { tools, hash: hash(text) });
+        let file = tools
+            .filter(|_| is_usable)
+            .map(|tools| ToolFile { tools, hash: mcp_flow_seal::sha256_hex(text.as_bytes()) });
         Self { file, problems }
     }
 
@@ -430,12 +432,6 @@ fn read_output(fields: &Fields<'_>) -> OutputRules {
 
 fn is_tool_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-}
-
-/// SHA-256 of a text, in hexadecimal.
-pub(crate) fn hash(text: &str) -> String {
-    let digest = mcp_flow_seal::digest(&[text.as_bytes()]);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 const TOOL: [&str; 11] = [

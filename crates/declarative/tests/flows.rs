@@ -301,6 +301,29 @@ async fn sessions_continue_with_their_version_of_the_file() {
     shutdown.await.unwrap_or_else(|_| panic!("the engine did not shut down"));
 }
 
+/// The tools of the file that a session calls are those it began with, even if they have other names now.
+#[tokio::test]
+async fn sessions_continue_with_the_called_tools_of_their_file() {
+    let file = |name: &str, text: &str| {
+        format!(
+            "tools:\n- {{name: outer, description: d, flow: [{{ask: {{key: a, message: first}}}}, {{call: {{tool: \
+             {name}sub, as: sub}}}}, {{return: '{{{{sub}}}}'}}]}}\n- {{name: {name}sub, description: d, flow: \
+             [{{call: {{tool: {name}cmd, as: cmd}}}}, {{return: '{text} sub, {{{{cmd}}}}'}}]}}\n- {{name: {name}cmd, \
+             description: d, run: {{program: echo, args: [{text} command]}}}}"
+        )
+    };
+    let tools = Tools::of(&file("old", "one"));
+    let _watching = tools.library.watch().unwrap();
+    let mut session = Session::start(&tools, "outer", json!({})).await;
+    std::fs::write(tools.path().join("tools.yaml"), file("new", "two")).unwrap();
+    until("the new version", async || tools.listed().await.contains(&"newcmd".to_owned())).await;
+    session.answer(json!("x")).await;
+    assert_eq!(session.data().as_str().unwrap().trim(), "one sub, one command");
+    let mut session = Session::start(&tools, "outer", json!({})).await;
+    session.answer(json!("x")).await;
+    assert_eq!(session.data().as_str().unwrap().trim(), "two sub, two command");
+}
+
 /// Whatever a file admits as arguments: none of them approves.
 #[tokio::test]
 async fn arguments_never_approve() {

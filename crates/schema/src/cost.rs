@@ -29,6 +29,14 @@ pub fn schema_cost(schema: &Value) -> Option<u64> {
     Estimator::of(schema).cost(schema, ENDLESS, 0).map(Cost::total)
 }
 
+/// Returns whether a schema that can be checked in reasonable time refers to itself, so that the cost
+/// of a check depends on the value; `None` if it cannot.
+pub(crate) fn affordable_recursion(schema: &Value) -> Option<bool> {
+    let mut estimator = Estimator::of(schema);
+    let cost = estimator.cost(schema, ENDLESS, 0)?;
+    (cost.total() <= MAX_CHECKS).then_some(estimator.is_recursive)
+}
+
 /// Returns whether a value can be checked against a schema in reasonable time. A schema that refers
 /// to itself twice doubles the work with each level of the value.
 ///
@@ -87,13 +95,15 @@ impl Cost {
 struct Estimator<'a> {
     root: &'a Value,
     /// Costs by address of a subschema and remaining depth of the value; one being computed counts
-    /// as zero.
-    known: HashMap<(*const Value, usize), Cost>,
+    /// as zero, and is `None` so far.
+    known: HashMap<(*const Value, usize), Option<Cost>>,
+    /// Set if a schema contains itself.
+    is_recursive: bool,
 }
 
 impl<'a> Estimator<'a> {
     fn of(root: &'a Value) -> Self {
-        Self { root, known: HashMap::new() }
+        Self { root, known: HashMap::new(), is_recursive: false }
     }
 
     /// The cost of a schema for a value of this nesting depth; `None` if it cannot be determined.
@@ -103,12 +113,13 @@ impl<'a> Estimator<'a> {
         };
         let key = (std::ptr::from_ref(schema), levels);
         if let Some(known) = self.known.get(&key) {
-            return Some(*known);
+            self.is_recursive |= known.is_none();
+            return Some(known.unwrap_or_default());
         }
         if depth > MAX_DEPTH || self.known.len() > MAX_KNOWN {
             return None;
         }
-        self.known.insert(key, Cost::default());
+        self.known.insert(key, None);
         let mut cost = Cost { own: 1, ..Cost::default() };
         for (name, value) in members {
             match (name.as_str(), value) {
@@ -156,7 +167,7 @@ impl<'a> Estimator<'a> {
                 _ => {}
             }
         }
-        self.known.insert(key, cost);
+        self.known.insert(key, Some(cost));
         Some(cost)
     }
 

@@ -55,7 +55,11 @@ pub struct Schema {
 enum Check {
     Plain(Plain),
     #[cfg(feature = "complete")]
-    Complete(Box<jsonschema::Validator>),
+    Complete {
+        validator: Box<jsonschema::Validator>,
+        /// Set if the cost of a check depends on the value.
+        is_recursive: bool,
+    },
 }
 
 /// The reason arguments are rejected.
@@ -117,7 +121,11 @@ impl Schema {
         let violations = match &self.check {
             Check::Plain(plain) => plain.violations(&self.source, &arguments),
             #[cfg(feature = "complete")]
-            Check::Complete(validator) => complete::violations(validator, &self.source, &arguments),
+            Check::Complete { validator, .. } if self.allows(&arguments) => {
+                complete::violations(validator, &self.source, &arguments)
+            }
+            #[cfg(feature = "complete")]
+            Check::Complete { .. } => vec![sentence::too_many_steps()],
         };
         if violations.is_empty() { Ok(()) } else { Err(CheckError::Violations(violations)) }
     }
@@ -127,7 +135,16 @@ impl Schema {
         match &self.check {
             Check::Plain(plain) => plain.is_valid(&self.source, value),
             #[cfg(feature = "complete")]
-            Check::Complete(validator) => validator.is_valid(value),
+            Check::Complete { validator, .. } => self.allows(value) && validator.is_valid(value),
+        }
+    }
+
+    /// Returns whether a value can be checked in reasonable time.
+    #[cfg(feature = "complete")]
+    fn allows(&self, value: &Value) -> bool {
+        match &self.check {
+            Check::Complete { is_recursive: true, .. } => is_affordable_for(&self.source, value),
+            _ => true,
         }
     }
 }
@@ -143,7 +160,11 @@ pub fn build(arguments: Raw<'_>) -> Result<Value, DecodeError> {
 /// Compiles a schema that the built-in check does not support, for this reason.
 #[cfg(feature = "complete")]
 fn compile_rest(schema: &Value, formats: bool, _: String) -> Result<Check, String> {
-    complete::validator(schema, formats).map(|validator| Check::Complete(Box::new(validator)))
+    let is_recursive = cost::affordable_recursion(schema).ok_or(
+        "it asks for too many checks, or refers to what is not in it; give references as `#/$defs/name`",
+    )?;
+    let validator = Box::new(complete::validator(schema, formats)?);
+    Ok(Check::Complete { validator, is_recursive })
 }
 
 #[cfg(not(feature = "complete"))]

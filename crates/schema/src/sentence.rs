@@ -53,6 +53,11 @@ pub(crate) fn at(location: &str, requirement: &str) -> Violation {
     Violation { pointer: location.to_owned(), sentence: format!("{name} {requirement}") }
 }
 
+/// Describes a value whose check was given up.
+pub(crate) fn too_many_steps() -> Violation {
+    at("", "takes too many steps to check; give fewer or flatter values")
+}
+
 /// Describes a missing member.
 pub(crate) fn required(location: &str, name: &str) -> Violation {
     let pointer = member(location, name);

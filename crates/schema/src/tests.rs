@@ -184,3 +184,30 @@ fn the_number_of_violations_is_limited() {
     let many = format!("{{\"a\":[{}0]}}", "0,".repeat(300_000));
     assert!(matches!(schema.check(Raw::Json(&many)), Err(CheckError::Unreadable(_))));
 }
+
+/// PAT-027: neither a schema nor arguments can make a check take forever.
+#[cfg(feature = "complete")]
+#[test]
+fn checks_are_bounded() {
+    let mut defs = serde_json::Map::new();
+    let too_long =
+        " the whole of the arguments takes too many steps to check; give fewer or flatter values";
+    for index in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
+        defs.insert(format!("d{index}"), json!({"allOf": [next, next]}));
+    }
+    defs.insert("d40".to_owned(), json!({"type": "string"}));
+    let doubled = json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
+    check(&doubled, json!({"a": "x"}), &[too_long]);
+    let beyond = json!({"not": doubled, "$defs": doubled["$defs"]});
+    assert!(Schema::compile(&beyond).unwrap_err().contains("too many checks"));
+
+    // The built-in check does not know `not`.
+    let list = json!({"type": "array", "items": {"$ref": "#/$defs/tree"}});
+    let nested = json!({"properties": {"a": {"$ref": "#/$defs/tree"}, "b": {"not": true}},
+        "$defs": {"tree": {"anyOf": [list, list, {"type": "string"}]}}});
+    check(&nested, json!({"a": [["x"], "y"]}), &[]);
+    let deep = (0..50).fold(json!(1), |inner, _| json!([inner]));
+    check(&nested, json!({"a": deep}), &[too_long]);
+    assert!(!Schema::compile(&nested).unwrap().accepts(&json!({"a": deep})));
+}

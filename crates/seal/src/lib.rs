@@ -44,6 +44,16 @@ mod sign;
 pub use key::{BadKeys, Key};
 pub use key_ring::{KeyRing, Seal, SealRandom, UnsealError};
 
+/// SHA-256 in hexadecimal, as `sha256sum` prints it.
+///
+/// ```
+/// assert!(mcp_flow_seal::sha256_hex(b"abc").starts_with("ba7816bf8f01cfea"));
+/// ```
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// SHA-256 of several parts, each prefixed with its length, so that their boundaries count.
 ///
 /// Identifies a value without storing it.

@@ -59,9 +59,12 @@ pub fn find_files(root: &Path) -> io::Result<Vec<FoundFile>> {
             }
             let path = entry.path();
             let kind = entry.file_type();
+            // Editors keep their own files there.
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
             if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
-                let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-                if !hidden && depth < MAX_DEPTH {
+                if depth < MAX_DEPTH {
                     waiting.push((path, depth + 1));
                 }
             } else if let Some(format) = Format::of(&path) {

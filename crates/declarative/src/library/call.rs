@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::{Attached, ToolLibrary};
+use crate::model::DeclaredTool;
 use crate::output::Produced;
 
 /// Session that calls a tool.
@@ -31,12 +32,7 @@ impl ToolLibrary {
         arguments: Map<String, Value>,
     ) -> Result<Value, String> {
         if let Some(tool) = self.find(name) {
-            check_arguments(tool.closed_input(), &arguments)?;
-            return match self.run(&tool, arguments, &|_, _| {}).await {
-                Ok(Produced::Output(output)) => value_of(output),
-                Ok(Produced::Bulk(bulk)) => read_bulk(bulk).await,
-                Err(failure) => Err(failure.message().to_owned()),
-            };
+            return self.call_declared(&tool, arguments).await;
         }
         let server = self.inner.attached.get().and_then(|Attached { server, .. }| server.upgrade());
         let server = server.ok_or("the server is not running")?;
@@ -47,6 +43,20 @@ impl ToolLibrary {
         calls.spawn(async move { call_server(&connection, &name, arguments).await });
         let called = calls.join_next().await.transpose().map_err(|error| error.to_string())?;
         called.unwrap_or_else(|| Err("the call has ended".to_owned()))
+    }
+
+    /// Calls a tool as it is declared.
+    pub(crate) async fn call_declared(
+        &self,
+        tool: &DeclaredTool,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, String> {
+        check_arguments(tool.closed_input(), &arguments)?;
+        match self.run(tool, arguments, &|_, _| {}).await {
+            Ok(Produced::Output(output)) => value_of(output),
+            Ok(Produced::Bulk(bulk)) => read_bulk(bulk).await,
+            Err(failure) => Err(failure.message().to_owned()),
+        }
     }
 }
 

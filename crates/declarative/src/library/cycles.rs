@@ -1,6 +1,7 @@
 //! Cycles of flows that call each other.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::model::{Action, DeclaredTool, Step, alias};
 
@@ -24,6 +25,30 @@ pub(super) fn find_cycles<'a>(tools: impl Iterator<Item = &'a DeclaredTool>) -> 
         }
     }
     cycles
+}
+
+/// Returns the tools of a file that one of them calls, and those that they call.
+pub(super) fn called_tools<'a>(
+    caller: &'a DeclaredTool,
+    file: &'a [Arc<DeclaredTool>],
+) -> Vec<&'a DeclaredTool> {
+    let mut found: Vec<&DeclaredTool> = Vec::new();
+    let mut waiting = vec![caller];
+    while let Some(tool) = waiting.pop() {
+        let Action::Flow(steps) = &tool.action else { continue };
+        let mut names = Vec::new();
+        collect(steps, &mut names);
+        for name in names {
+            let called = file.iter().find(|one| alias(&one.name) == alias(name));
+            if let Some(called) = called
+                && !found.iter().any(|one| one.name == called.name)
+            {
+                found.push(called);
+                waiting.push(called);
+            }
+        }
+    }
+    found
 }
 
 /// Names that the server knows tools by.

@@ -10,7 +10,7 @@ use super::{Bound, Check, Forms, List, Object, Others, Plain, Rest, Side, Text, 
 /// One pass over encoded arguments.
 pub(super) struct Scan<'p> {
     plain: &'p Plain,
-    /// Remaining bytes that may be read more than once, for alternatives.
+    /// Remaining bytes that may be read more than once, for alternatives and references.
     bytes: usize,
     /// Remaining depth of references.
     depth: usize,
@@ -111,6 +111,9 @@ impl<'p> Scan<'p> {
     fn accept_rest(&mut self, rest: &'p Rest, value: Raw<'_>) -> Result<(), NotKnown> {
         known(rest.options.iter().all(|options| options.accept(value)))?;
         if let Some(position) = rest.reference {
+            // References of a few lines can lead to one value an astronomic number of times.
+            let cost = 1 + value.bytes().len() / BYTES_A_REFERENCE;
+            self.bytes = self.bytes.checked_sub(cost).ok_or(NotKnown)?;
             self.depth = self.depth.checked_sub(1).ok_or(NotKnown)?;
             self.accept(&self.plain.definitions[position], value)?;
             self.depth += 1;
@@ -259,11 +262,14 @@ fn known(good: bool) -> Result<(), NotKnown> {
 
 const FEW: usize = 16;
 
-/// Most times that arguments may be read for nested alternatives.
+/// Most times that arguments may be read for nested alternatives and references.
 const READINGS: usize = 16;
 
 /// Bytes that may be read repeatedly, whatever the size of the arguments.
 const FREE_BYTES: usize = 4096;
+
+/// Bytes of a value that cost one when a reference leads to it: each level of a tree is reached by one.
+const BYTES_A_REFERENCE: usize = 16;
 
 /// Deepest nesting of references.
 const MAX_DEPTH: usize = 128;

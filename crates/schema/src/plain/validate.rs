@@ -10,7 +10,7 @@ use super::{
     Bound, Check, Forms, Length, List, Object, Others, Plain, ROOT, Rest, Side, Text, Types,
 };
 use crate::number::{canonical, compare, is_whole};
-use crate::sentence::{Rule, at, required, unknown_member};
+use crate::sentence::{Rule, required, too_many_steps, unknown_member};
 use crate::{MAX_VIOLATIONS, Violation, forms, member};
 
 /// One pass over a value.
@@ -65,7 +65,7 @@ impl<'p> Validation<'p> {
         // The flow only tells whether the check ended early.
         let _ = self.check(&plain.definitions[ROOT], value);
         if self.is_exhausted {
-            return vec![at("", "takes too many steps to check; give fewer or flatter values")];
+            return vec![too_many_steps()];
         }
         self.violations.truncate(MAX_VIOLATIONS);
         self.violations

@@ -58,7 +58,7 @@ pub(super) async fn execute(library: Library, flow: Flow, start: Start) -> FlowR
         workflow_id: workflow.id.to_string(),
         name: workflow.name.to_string(),
         version: workflow.version.to_string(),
-        hash: hash(&text),
+        hash: mcp_flow_seal::sha256_hex(text.as_bytes()),
         briefing: Briefing::of(&workflow),
         steps: Vec::new(),
     };
@@ -251,12 +251,6 @@ impl<'a> Executor<'a> {
         );
         self.flow.ask(&format!("{}.{}.confirm", self.asked, shown.step_id), confirm(message)).await
     }
-}
-
-/// SHA-256 of a workflow's content, in hexadecimal.
-fn hash(text: &str) -> String {
-    let digest = mcp_flow_seal::digest(&[text.as_bytes()]);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Start parameters of a run, as parameters of its flow.
