@@ -70,6 +70,7 @@ pub(crate) struct EngineInner {
     pub(crate) draining: CancellationToken,
     pub(crate) stopping: CancellationToken,
     pub(crate) denied: AtomicU64,
+    pub(crate) failed_writes: AtomicU64,
     /// Set once maintenance was started.
     pub(crate) is_maintained: AtomicBool,
     /// Membership among the nodes that share the store.
@@ -110,6 +111,7 @@ impl Engine {
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
             denied: AtomicU64::new(0),
+            failed_writes: AtomicU64::new(0),
             is_maintained: AtomicBool::new(false),
             membership,
             step_hook,
@@ -266,7 +268,10 @@ impl Engine {
         owner: &Owner,
     ) -> Result<SessionSubscription, EngineError> {
         let session = self.inspect(id, owner).await?;
-        Ok(self.inner.hub.subscribe(id, &session, self.warning_lead(session.started.inactivity)))
+        let lead = self.warning_lead(session.started.inactivity);
+        let subscription = self.inner.hub.subscribe(id, &session, lead);
+        self.wake_for_expiry(id);
+        Ok(subscription)
     }
 
     /// Sends the expiry notices of a session to a channel that many sessions share, which is
@@ -275,6 +280,15 @@ impl Engine {
     pub fn watch_expiry(&self, view: &View, notices: &ExpirySender) {
         if let (Some(at), Some(_)) = (view.deadline, view.inactivity) {
             self.inner.hub.watch_expiry(view.id, at, self.warning_lead(view.inactivity), notices);
+            self.wake_for_expiry(view.id);
+        }
+    }
+
+    /// Wakes maintenance in time for the next warning or end of a session with subscribers.
+    fn wake_for_expiry(&self, id: SessionId) {
+        let now = self.now();
+        if let Some(at) = self.inner.hub.next_expiry(id, now) {
+            self.inner.wakeups.add(at, now);
         }
     }
 
@@ -374,6 +388,12 @@ impl Engine {
     /// Returns the number of accesses to sessions of another owner that were denied.
     pub fn denied_accesses(&self) -> u64 {
         self.inner.denied.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of turns that could not be written to the store. One that another writer
+    /// came before was not tried.
+    pub fn failed_writes(&self) -> u64 {
+        self.inner.failed_writes.load(Ordering::Relaxed)
     }
 
     /// Lets the steps in progress end, within a time limit, and begins nothing else: requests that

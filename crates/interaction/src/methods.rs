@@ -106,7 +106,8 @@ async fn continue_session(
     let timeout = interaction.inner.timeouts.poll.min(call_timeout(&context));
     let view = backend.wait(&requested.session, &owner(&context), timeout).await;
     let view = view.and_then(check_not_aborted).map_err(|error| requested.error(&error))?;
-    interaction.record_delivered(&view, context.client().send_position());
+    context.concerns_tool(&view.flow);
+    interaction.record_delivered(&view, context.client().queue_position());
     let result = json!({"state": view.state.name(), "next": wire::next(&view)});
     reply_with(&context, result, &requested.session)
 }
@@ -134,6 +135,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
         }
         Err(error) => return Err(requested.error_towards(State::Completed, &error)),
     };
+    context.concerns_tool(&view.flow);
     interaction.cancel_warning(view.id);
     let next = wire::next(&view);
     let data = &next["complete"]["result"]["data"];
@@ -146,10 +148,11 @@ async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) 
     let reason = fields.optional_text("reason")?.map(output::requested_reason);
     let backend = &interaction.inner.backend;
     let cancelled = backend.cancel(&requested.session, &owner(&context), reason).await;
-    let session = cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;
-    let id = requested.id()?;
-    interaction.cancel_warning(id);
-    tracing::info!(session = %id, "session cancelled");
+    let (view, session) =
+        cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;
+    context.concerns_tool(&view.flow);
+    interaction.cancel_warning(view.id);
+    tracing::info!(session = %view.id, "session cancelled");
     reply_with(&context, json!({"cancelled": true}), &session)
 }
 
@@ -158,13 +161,14 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
     let session = interaction.inner.backend.inspect(&requested.session, &owner(&context)).await;
     let session = session.map_err(|error| requested.error(&error))?;
+    context.concerns_tool(&session.started.flow);
     let turn = match &session.ended {
         Some(ended) => Some(ended.turns),
         None => session.open.as_ref().map(|_| session.turn()),
     };
     let id = requested.id()?;
     if let Some(turn) = turn {
-        interaction.record_delivered_turn(id, turn, context.client().send_position());
+        interaction.record_delivered_turn(id, turn, context.client().queue_position());
     }
     reply_with(&context, wire::state(id, &session), &requested.session)
 }

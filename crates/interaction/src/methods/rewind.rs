@@ -31,11 +31,12 @@ pub(super) async fn rewind(
         EngineError::NotRewound(_) => requested.error(&error).with("to", to.as_str()),
         _ => requested.error(&error),
     })?;
+    context.concerns_tool(&view.flow);
     interaction.cancel_warning(id);
     if interaction.delivery(&context) == Delivery::Push {
         interaction.deliver(&context, &view, NextUp::of(&view, false));
         return reply(&context, json!({"rewound": true}));
     }
-    interaction.record_delivered(&view, context.client().send_position());
+    interaction.record_delivered(&view, context.client().queue_position());
     reply(&context, json!({"rewound": true, "next": wire::next(&view)}))
 }
