@@ -31,7 +31,7 @@ pub(super) async fn signal(
     let mut result = json!({"signalled": true, "kept": signalled.is_kept});
     // Otherwise what is next is pushed to whoever follows the session, which need not be the sender.
     if !signalled.is_kept && interaction.delivery(&context) == Delivery::Inline {
-        interaction.record_delivered(&signalled.view, context.client().send_position());
+        interaction.record_delivered(&signalled.view, context.client().queue_position());
         result["next"] = wire::next(&signalled.view);
     }
     reply(&context, result)
