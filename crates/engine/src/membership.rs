@@ -215,6 +215,11 @@ impl Engine {
         }
     }
 
+    /// Returns whether other nodes may work on the sessions of the store.
+    pub fn is_shared(&self) -> bool {
+        self.inner.store.shared().is_some()
+    }
+
     pub(crate) fn shared(&self) -> Option<&dyn SharedStore> {
         self.inner.store.shared()
     }

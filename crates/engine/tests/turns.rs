@@ -304,7 +304,7 @@ async fn repeated_answers_count_once() {
 async fn an_unseen_question_is_not_answered() {
     let engine = engine();
     let id = engine.start(start("register")).await.unwrap().id;
-    let seen = |turn, is_reliable| Some(SeenTurn { turn, is_reliable });
+    let seen = |turn, is_reliable| Some(SeenTurn { turn: Some(turn), is_reliable });
     let name = AnswerRequest::from(json!("Ada")).seen(seen(0, true));
     engine.respond(id, &me(), name).await.unwrap();
     let email = AnswerRequest::from(json!("a@b"));
@@ -319,6 +319,35 @@ async fn an_unseen_question_is_not_answered() {
         let again = engine.respond(id, &me(), email.clone().seen(seen)).await.unwrap();
         assert_eq!(result(again.view()), result(done.view()));
     }
+}
+
+/// C-56: a confirmation is not given by a sender that cannot know it, even if it guesses the turn.
+/// One that was asked by another process was known before.
+#[tokio::test]
+async fn an_unseen_confirmation_is_not_given() {
+    let deploy = |flow: Flow, _: NoParams| async move {
+        let name = flow.ask("name", text("Which?")).await?;
+        let sure = flow.ask("sure", confirm("Sure?")).await?;
+        Ok(json!({"name": name, "sure": sure}))
+    };
+    let store = Arc::new(MemoryStore::new());
+    let node = || builder(store.clone()).flow(Definition::new("deploy", deploy)).build();
+    let engine = node();
+    let id = engine.start(start("deploy")).await.unwrap().id;
+    let yes = |turn: Option<u32>, seen| {
+        let seen = SeenTurn { turn: seen, is_reliable: true };
+        AnswerRequest { turn, ..AnswerRequest::from(json!(true)).seen(Some(seen)) }
+    };
+    answer(&engine, id, json!("Ada")).await;
+    for turn in [None, Some(1)] {
+        for seen in [None, Some(0)] {
+            let early = engine.respond(id, &me(), yes(turn, seen)).await.unwrap_err();
+            assert!(matches!(early, EngineError::Transition { .. }), "{turn:?} {seen:?}");
+        }
+    }
+    let again = node();
+    let done = again.respond(id, &me(), yes(Some(1), None)).await.unwrap();
+    assert_eq!(result(done.view())["sure"], true);
 }
 
 /// INT-034, INT-078: subscribers get all notices, in order, after they are durable.

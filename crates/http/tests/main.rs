@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod arrivals;
 mod authentication;
 mod client;
 mod client_hostile;

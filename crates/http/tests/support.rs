@@ -91,10 +91,19 @@ impl Running {
 }
 
 pub(crate) fn initialize(version: &str) -> Request {
+    initialize_as(version, json!({}))
+}
+
+/// Builds an `initialize` of the newest revision with capabilities.
+pub(crate) fn initialize_with(capabilities: Value) -> Request {
+    initialize_as("2025-11-25", capabilities)
+}
+
+fn initialize_as(version: &str, capabilities: Value) -> Request {
     Request::post(
         "/mcp",
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": version, "capabilities": {},
+            "protocolVersion": version, "capabilities": capabilities,
             "clientInfo": {"name": "by hand", "version": "1"},
         }}),
     )

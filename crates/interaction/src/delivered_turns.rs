@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::interaction::Interaction;
 
 /// The newest turn sent for each session, limited in number. The client of a session that is not
-/// here is assumed to know everything.
+/// here is assumed to know everything but confirmations.
 #[derive(Default)]
 pub(crate) struct DeliveredTurns {
     sessions: Mutex<HashMap<SessionId, DeliveredTurn>>,
@@ -24,6 +24,13 @@ struct DeliveredTurn {
 }
 
 impl Interaction {
+    /// Records that the status of a session is about to be sent in the reply of a call, so that its
+    /// question can be answered with `interaction.respond`. For tools that start sessions of their
+    /// own.
+    pub fn record_sent(&self, context: &Context, view: &View) {
+        self.record_delivered(view, context.client().queue_position());
+    }
+
     /// Records that the status of a session is about to be sent to a client.
     pub(crate) fn record_delivered(&self, view: &View, position: SendPosition) {
         let turn = match &view.status {
@@ -47,13 +54,23 @@ impl Interaction {
     pub(crate) fn seen_turn(&self, context: &Context, id: SessionId) -> Option<SeenTurn> {
         let received = context.received();
         let sessions = self.inner.delivered.sessions.lock();
-        let DeliveredTurn { turn, position } = sessions.get(&id)?;
-        let turn = match received.is_before_sending(*position) {
-            true => turn.checked_sub(1)?,
-            false => *turn,
+        let (turn, is_reliable) = match sessions.get(&id) {
+            Some(delivered) if received.is_before_sending(delivered.position) => {
+                (delivered.turn.checked_sub(1), delivered.is_reliable_for(context))
+            }
+            // Another node may have sent a later one.
+            _ if self.engine().is_shared() => return None,
+            Some(delivered) => (Some(delivered.turn), delivered.is_reliable_for(context)),
+            None => (None, false),
         };
-        let is_reliable = context.keeps_order() && received.is_of_same_connection(*position);
         Some(SeenTurn { turn, is_reliable })
+    }
+}
+
+impl DeliveredTurn {
+    /// Returns whether no reply to the sender of a request can have been lost.
+    fn is_reliable_for(&self, context: &Context) -> bool {
+        context.keeps_order() && context.received().is_of_same_connection(self.position)
     }
 }
 

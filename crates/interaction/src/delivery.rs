@@ -228,7 +228,7 @@ impl Push {
         let queued =
             |position| self.interaction.record_delivered_turn(self.id, ended.turns, position);
         if let Ending::Expired(limit) = ended.ending {
-            queued(self.client.send_position());
+            queued(self.client.queue_position());
             return notify_expired(&self.client, self.id, ended.at, limit).await;
         }
         let Some(params) = wire::complete_params(self.id, ended) else { return };

@@ -100,7 +100,7 @@ async fn continue_session(
     let timeout = interaction.inner.timeouts.poll.min(call_timeout(&context));
     let view = backend.wait(&requested.session, &owner(&context), timeout).await;
     let view = view.and_then(check_not_aborted).map_err(|error| requested.error(&error))?;
-    interaction.record_delivered(&view, context.client().send_position());
+    interaction.record_delivered(&view, context.client().queue_position());
     let result = json!({"state": view.state.name(), "next": wire::next(&view)});
     reply_with(&context, result, &requested.session)
 }
@@ -158,7 +158,7 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     };
     let id = requested.id()?;
     if let Some(turn) = turn {
-        interaction.record_delivered_turn(id, turn, context.client().send_position());
+        interaction.record_delivered_turn(id, turn, context.client().queue_position());
     }
     reply_with(&context, wire::state(id, &session), &requested.session)
 }

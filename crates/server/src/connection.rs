@@ -55,7 +55,7 @@ use subscriptions::Subscriptions;
 pub use admission::PartialFrames;
 pub use codec::{DecodedFrame, RejectedFrame, ReplySigner};
 pub(crate) use exchange::Route;
-pub use exchange::{Exchange, FlushGuard, SendPosition};
+pub use exchange::{Exchange, FlushGuard, FrameArrival, SendPosition};
 pub use info::ConnectionInfo;
 pub use lifecycle::ConnectionEnd;
 pub use outbound::{LastError, Segment};
@@ -122,11 +122,16 @@ impl Connection {
         self.inner.output.send_position()
     }
 
-    /// Like [`receive`](Self::receive), for a decoded frame. Fails if it was signed for another
-    /// connection.
-    pub fn receive_decoded(&self, frame: DecodedFrame<'_>) -> Result<(), RpcError> {
+    /// Like [`receive`](Self::receive), for a decoded frame and the arrival of its first bytes. Fails
+    /// if it was signed for another connection.
+    pub fn receive_decoded(
+        &self,
+        frame: DecodedFrame<'_>,
+        arrival: FrameArrival,
+    ) -> Result<(), RpcError> {
         codec::join(&self.inner, &frame)?;
-        dispatch::receive(&self.inner, frame, Route::default());
+        let received = self.send_position().arrived_at(arrival);
+        dispatch::receive(&self.inner, frame, Route::default().received_at(received));
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{
     AskError, ConnectionInfo, Context, Elicited, Handler, Principal, Prompt, Reply,
     ResourceTemplate, Server,
-    proto::{Params, RpcError, model::PromptMessage},
+    proto::{Params, Revision, RpcError, model::PromptMessage},
     router::Era,
 };
 use mcp_flow_testkit::Peer;
@@ -89,6 +89,26 @@ async fn prompts_and_resources_take_rounds() {
         let mut unable = params(own);
         unable["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         assert_eq!(peer.call(method, unable).await["error"]["code"], -32021);
+    }
+}
+
+/// C-62: a response that was received before its request was sent guesses its id, and is ignored.
+#[tokio::test]
+async fn a_request_is_not_answered_before_it_is_sent() {
+    let mut peer = memory::connect(&Fixture::new().server);
+    peer.initialize_with(Revision::V2025_11_25, json!({"elicitation": {}})).await;
+    let accept = |id: &Value, name: &str| {
+        let result = json!({"action": "accept", "content": {"name": name}});
+        json!({"jsonrpc": "2.0", "id": id, "result": result})
+    };
+    for number in 1..4 {
+        let call = peer.ask("tools/call", json!({"name": "ask_name"}));
+        peer.send(accept(&number.into(), "Mallory"));
+        let asked = peer.find(|message| message["method"] == "elicitation/create").await;
+        assert_eq!(asked["id"], number, "the guess was right");
+        peer.send(accept(&asked["id"], "Al"));
+        let reply = peer.reply_to(call).await;
+        assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains("Al"), "{reply}");
     }
 }
 

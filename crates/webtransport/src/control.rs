@@ -8,6 +8,7 @@ use mcp_flow_proto::error::{ENCODING_MISMATCH, PARSE_ERROR};
 use mcp_flow_proto::webtransport::{FrameDecoder, TooLong, write_frame};
 use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Message, RequestId, RpcError, method};
 use mcp_flow_server::Connection;
+use mcp_flow_server::connection::FrameArrival;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout};
 use web_transport_quinn::quinn::{RecvStream, SendStream};
@@ -238,7 +239,7 @@ fn receive_frame(connection: &Connection, frame: &[u8]) -> bool {
     let Some(frame) = connection.decode_frame(frame, explain) else { return false };
     let is_request = matches!(frame.incoming(), Incoming::Message(Message::Request(request))
         if request.method != method::PING);
-    connection.receive_decoded(frame).is_ok() && is_request
+    connection.receive_decoded(frame, FrameArrival::now()).is_ok() && is_request
 }
 
 /// Replaces the error of an invalid message by one about its encoding, if it is a message in the

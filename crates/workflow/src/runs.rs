@@ -15,12 +15,13 @@ mod responses;
 mod token;
 mod tools;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{Definition, Engine};
+use mcp_flow_engine::{Definition, Engine, View};
 use mcp_flow_seal::KeyRing;
-use mcp_flow_server::ServerBuilder;
+use mcp_flow_server::{Context, ServerBuilder};
 
 use crate::library::Library;
 
@@ -29,7 +30,7 @@ pub use record::{Briefing, CompletedStep, RunRecord};
 /// Workflow runs of the workflows in a library.
 ///
 /// Register [`flow`](Self::flow) with an engine, and the tools with the server of that engine.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Runs {
     library: Library,
     keys: KeyRing,
@@ -38,14 +39,26 @@ pub struct Runs {
     confirmed_at: Arc<str>,
     /// Instructions for the person, with the command.
     confirmed_by: Arc<str>,
+    sending: Arc<OnSending>,
 }
+
+type OnSending = dyn Fn(&Context, &View) + Send + Sync;
 
 impl Runs {
     /// Creates runs whose tokens are sealed with these keys. Tokens survive a restart with the same
     /// keys.
     pub fn new(library: Library, keys: KeyRing) -> Self {
         let (confirmed_at, confirmed_by) = (CONFIRMED_AT.into(), CONFIRMED_BY.into());
-        Self { library, keys, retention: RETENTION, confirmed_at, confirmed_by }
+        let sending = Arc::new(|_: &Context, _: &View| ());
+        Self { library, keys, retention: RETENTION, confirmed_at, confirmed_by, sending }
+    }
+
+    /// Sets a function to call before a tool replies with the status of a run. Where runs are
+    /// confirmed with `interaction.respond`, it must be told what clients know.
+    #[must_use]
+    pub fn on_sending(mut self, call: impl Fn(&Context, &View) + Send + Sync + 'static) -> Self {
+        self.sending = Arc::new(call);
+        self
     }
 
     /// Sets the sentences that tell an agent where a person confirms a step if the client cannot
@@ -86,6 +99,13 @@ impl Runs {
     /// Adds `workflow_start`, `workflow_continue` and `workflow_status` to a server.
     pub fn add_to(&self, engine: &Engine, server: ServerBuilder) -> ServerBuilder {
         server.tools(tools::tools(self, engine))
+    }
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { library, retention, .. } = self;
+        write!(formatter, "Runs({library:?}, {retention:?})")
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bundled;
 mod conditions;
+mod confirmations;
 
 use std::sync::Arc;
 

@@ -369,7 +369,14 @@ impl OfferOptions {
         }
         let server = flows.add_to(server).sealing_keys(keys.clone());
         // Runs need a journal, which a stateless server does not have.
-        let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
+        let server = match self.stateless {
+            true => server,
+            false => {
+                let told = flows.clone();
+                let runs = runs.on_sending(move |context, view| told.record_sent(context, view));
+                runs.add_to(flows.engine(), server)
+            }
+        };
         let tools = library.map(|library| ToolFiles { library, flows: flows.clone() });
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { location };

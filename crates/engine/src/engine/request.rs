@@ -133,8 +133,9 @@ pub struct AnswerRequest {
 /// Newest turn of a session that a client can know when its message is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SeenTurn {
-    /// Number of the turn.
-    pub turn: u32,
+    /// Number of the turn. None if this process has sent it no turn: then it may know any from
+    /// before, but no confirmation that was asked since.
+    pub turn: Option<u32>,
     /// Set if no reply to an earlier answer can have been lost, so that repeating the last answer
     /// is not a retry.
     pub is_reliable: bool,

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mcp_flow_session::event::{Ending, FaultName};
+use mcp_flow_session::event::{Ending, FaultName, QuestionAsked};
+use mcp_flow_session::prompt::PromptType;
 use mcp_flow_session::session::{QueuedQuestion, State};
-use mcp_flow_session::{Command, CommandError, InvalidAnswer, Owner, SessionId, StoreError};
+use mcp_flow_session::{
+    Command, CommandError, InvalidAnswer, Owner, Session, SessionId, StoreError,
+};
 use serde::Serialize;
 
-use super::request::{AnswerReply, AnswerRequest};
+use super::request::{AnswerReply, AnswerRequest, SeenTurn};
 use super::{Engine, is_conflict};
 use crate::digest;
 use crate::error::EngineError;
@@ -174,7 +177,9 @@ fn find_repeated(
                 || ended.last_answer.as_ref() == Some(&digest::of_answer(slot.id, value));
             // Sent twice before the first was answered, it is one answer too many, not a retry.
             let is_retry = turn.is_some()
-                || response.seen.is_none_or(|seen| !seen.is_reliable || seen.turn >= ended.turns);
+                || response.seen.is_none_or(|seen| {
+                    !seen.is_reliable || seen.turn.is_none_or(|turn| turn >= ended.turns)
+                });
             // Only a result is repeated. A session that failed, was cancelled or was finished early
             // did not end by its last answer.
             let by_answer =
@@ -182,15 +187,15 @@ fn find_repeated(
             is_last && is_same && is_retry && by_answer
         }
         (None, None) => {
-            let is_unseen = response.seen.is_some_and(|seen| seen.turn < session.turn());
-            // If another process took the answer before, it may have sent the next question, too.
-            if is_unseen && session.open.is_some() && slot.answered.load(Ordering::Acquire) {
-                return Err(EngineError::Transition { from: session.state, to: State::Processing });
-            }
+            check_seen(slot, session, response.seen)?;
             false
         }
         (None, Some(turn)) => {
             if turn == session.turn() {
+                // Turns can be guessed, and nobody confirms what they have not read.
+                if session.open.as_ref().is_some_and(is_confirmation) {
+                    check_seen(slot, session, response.seen)?;
+                }
                 // Attempts since the client was last sent the question.
                 let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
                 let since = attempt.and_then(|attempt| session.wrong.get(attempt..));
@@ -215,6 +220,21 @@ fn find_repeated(
     };
     drop(state);
     Ok(is_repeated.then(|| AnswerReply::Repeated(slot.view())))
+}
+
+/// Rejects an answer whose sender cannot know the open question (INT-041).
+fn check_seen(slot: &Slot, session: &Session, seen: Option<SeenTurn>) -> Result<(), EngineError> {
+    let Some((open, seen)) = session.open.as_ref().zip(seen) else { return Ok(()) };
+    let is_unseen = seen.turn.map_or(is_confirmation(open), |turn| turn < session.turn());
+    // If another process took the answer before, it may have sent the next question, too.
+    if is_unseen && slot.answered.load(Ordering::Acquire) {
+        return Err(EngineError::Transition { from: session.state, to: State::Processing });
+    }
+    Ok(())
+}
+
+fn is_confirmation(asked: &QuestionAsked) -> bool {
+    asked.prompt.kind == PromptType::Confirm
 }
 
 /// Rejects an answer to a session that ended because an operation timed out (C-41).

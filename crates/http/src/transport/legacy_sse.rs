@@ -9,6 +9,7 @@ use futures_util::Stream;
 use hyper::body::Incoming as RequestBody;
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use mcp_flow_proto::RpcError;
+use mcp_flow_server::connection::FrameArrival;
 use mcp_flow_server::{Connection, Principal};
 
 use super::sessions::TransportSession;
@@ -152,6 +153,7 @@ async fn post(
     request: Request<RequestBody>,
     principal: &Principal,
 ) -> HttpResponse {
+    let arrival = FrameArrival::now();
     if let Some(id) = session_id(request.uri())
         && let Some((cluster, node)) = service.node_of(id, request.headers())
     {
@@ -187,7 +189,7 @@ async fn post(
     if !session.connection.accepts_input() {
         return busy(&RpcError::invalid_request("replies are not being read; read the stream"));
     }
-    match session.connection.receive_decoded(frame) {
+    match session.connection.receive_decoded(frame, arrival) {
         Ok(()) => empty(StatusCode::ACCEPTED),
         Err(error) => rejection(StatusCode::FORBIDDEN, &error),
     }

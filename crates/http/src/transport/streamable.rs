@@ -18,7 +18,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::{Incoming, Message, Revision, RpcError};
 use mcp_flow_server::Principal;
-use mcp_flow_server::connection::DecodedFrame;
+use mcp_flow_server::connection::{DecodedFrame, FrameArrival};
 
 use super::posted;
 use crate::cluster::credential::ForwardedRequest;
@@ -58,11 +58,21 @@ pub(crate) async fn handle(
     response
 }
 
+/// A POST that was read.
+struct Posted<'a> {
+    head: &'a Parts,
+    /// The body, as it was sent.
+    body: &'a Bytes,
+    /// The arrival of the head.
+    arrival: FrameArrival,
+}
+
 async fn post(
     service: &Arc<Service>,
     request: Request<RequestBody>,
     principal: Principal,
 ) -> HttpResponse {
+    let arrival = FrameArrival::now();
     let (head, body) = request.into_parts();
     if let Err(rejection) = headers::check_media(&head.headers) {
         discard(service, body);
@@ -82,7 +92,8 @@ async fn post(
         Err(rejection) => return rejection,
     };
     let signer = decoded.signer();
-    let response = dispatch(service, &head, &frame, decoded, principal).await;
+    let posted = Posted { head: &head, body: &frame, arrival };
+    let response = dispatch(service, &posted, decoded, principal).await;
     // Connections sign their own output; rejections before there is one are signed here.
     posted::sign(response, signer.as_ref())
 }
@@ -90,12 +101,11 @@ async fn post(
 /// Passes a decoded POST to the era it belongs to.
 async fn dispatch(
     service: &Arc<Service>,
-    head: &Parts,
-    body: &Bytes,
+    posted: &Posted<'_>,
     frame: DecodedFrame<'_>,
     principal: Principal,
 ) -> HttpResponse {
-    let headers = &head.headers;
+    let headers = &posted.head.headers;
     let incoming = frame.incoming();
     let serves_stateless = service.server.versions().serves_statelessly();
     let version = match headers::version(headers) {
@@ -115,10 +125,9 @@ async fn dispatch(
         Incoming::Batch(_) => false,
     };
     if is_stateless {
-        stateless::handle_post(service, headers, frame, principal).await
+        stateless::handle_post(service, posted, frame, principal).await
     } else {
-        let posted = handshake::Posted { head, body };
-        handshake::handle_post(service, &posted, frame, principal).await
+        handshake::handle_post(service, posted, frame, principal).await
     }
 }
 

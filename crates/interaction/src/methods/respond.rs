@@ -67,7 +67,7 @@ async fn respond(interaction: Interaction, context: Context, params: RespondPara
         let (result, view) = (validation_result(&replied)?, replied.view());
         // The reply tells of the end; a question is sent separately.
         if let SessionStatus::Ended(_) = view.status {
-            interaction.record_delivered(view, context.client().send_position());
+            interaction.record_delivered(view, context.client().queue_position());
         }
         interaction.deliver(&context, view, NextUp::of(view, false));
         return reply(&context, result);
@@ -80,7 +80,10 @@ async fn respond(interaction: Interaction, context: Context, params: RespondPara
     }
     let view = waited.as_ref().unwrap_or(replied.view());
     check_not_timed_out(view)?;
-    interaction.record_delivered(view, context.client().send_position());
+    if !context.keeps_order() {
+        read_others().await;
+    }
+    interaction.record_delivered(view, context.client().queue_position());
     let is_accepted = matches!(replied, AnswerReply::Accepted(_) | AnswerReply::Repeated(_));
     let Some(token) = session.token() else {
         if is_accepted {
@@ -95,6 +98,16 @@ async fn respond(interaction: Interaction, context: Context, params: RespondPara
     result["sessionId"] = id.to_string().into();
     result["next"] = wire::next(view);
     reply_with(&context, result, &session)
+}
+
+/// Lets the runtime read what has arrived on other connections. Those requests were sent before this
+/// one is answered, so none of them knows what is next (C-56).
+async fn read_others() {
+    // The runtime looks for input when nothing else is to be done, and resumes this before it
+    // handles what it has found.
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The result of an answer, without what is next.

@@ -36,6 +36,6 @@ pub(super) async fn rewind(
         interaction.deliver(&context, &view, NextUp::of(&view, false));
         return reply(&context, json!({"rewound": true}));
     }
-    interaction.record_delivered(&view, context.client().send_position());
+    interaction.record_delivered(&view, context.client().queue_position());
     reply(&context, json!({"rewound": true, "next": wire::next(&view)}))
 }

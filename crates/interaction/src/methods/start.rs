@@ -44,7 +44,7 @@ pub(super) async fn start(
     };
     if let Some(open) = question {
         result["initialPrompt"] = wire::prompt(open);
-        interaction.record_delivered(&view, context.client().send_position());
+        interaction.record_delivered(&view, context.client().queue_position());
     }
     let mut meta = json!({"effectiveState": view.state.name()});
     if let Some(millis) = view.inactivity {

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
+use super::exchange::ReplyQueue;
 use super::permit::LentPermit;
 use super::{ConnectionInner, Route, SendPosition};
 
@@ -84,7 +85,10 @@ impl Client {
             }
             None => write::request(&mut message, encoding, &id, method, params)?,
         }
-        self.send(&message, queued);
+        self.send(&message, |position| {
+            open.record_queued(position);
+            queued(position);
+        });
         let answer = {
             let _lent = self.call.as_deref().map(LentPermit::new);
             tokio::time::timeout(limit, answer).await.map_err(|_| {
@@ -118,9 +122,9 @@ impl Client {
         Self { connection: self.connection.clone(), call: None }
     }
 
-    /// The present send position of the connection. Messages sent after this are still unsent at it.
-    pub fn send_position(&self) -> SendPosition {
-        self.connection.output.send_position()
+    /// The send position of a message that is queued next. It is unsent at positions before that.
+    pub fn queue_position(&self) -> SendPosition {
+        self.connection.output.send_position().of_queued()
     }
 
     /// Returns whether the client can be sent unsolicited messages. Over Streamable HTTP it can
@@ -157,7 +161,7 @@ impl Client {
     fn send(&self, message: &[u8], queued: impl FnOnce(SendPosition)) {
         let output = &self.connection.output;
         let write = |out: &mut Vec<u8>| {
-            queued(output.send_position());
+            queued(output.send_position().of_queued());
             out.extend_from_slice(message);
         };
         output.send(self.route(), message.len(), || true, write);
@@ -210,9 +214,34 @@ pub(crate) struct ClientRequests {
 
 #[derive(Debug, Default)]
 struct OpenRequests {
-    waiting: HashMap<i64, oneshot::Sender<Answer>>,
+    waiting: HashMap<i64, Unanswered>,
     last_id: i64,
     closed: bool,
+}
+
+/// A request that waits for its response.
+#[derive(Debug)]
+struct Unanswered {
+    answer: oneshot::Sender<Answer>,
+    /// None until it is queued.
+    queued: Option<QueuedRequest>,
+}
+
+/// The place of a request among the messages to the client.
+#[derive(Debug)]
+struct QueuedRequest {
+    position: SendPosition,
+    /// The queue of an exchange, and the segments taken from it before.
+    queue: Option<(Arc<ReplyQueue>, u64)>,
+}
+
+impl QueuedRequest {
+    /// Returns whether the sender of a message received at this position can know the request.
+    fn is_known_at(&self, received: SendPosition) -> bool {
+        // The position counts segments of all queues; the request is in one of them.
+        let is_sent = self.queue.as_ref().is_none_or(|(queue, taken)| queue.taken() > *taken);
+        is_sent && !received.is_before_sending(self.position)
+    }
 }
 
 type Answer = Result<OwnedRaw, OwnedRaw>;
@@ -222,12 +251,24 @@ impl ClientRequests {
         Self { open: Mutex::default(), ended: OnceLock::new(), limit }
     }
 
-    /// Passes a response to the request it answers.
-    pub(crate) fn resolve(&self, id: i64, outcome: Result<Raw<'_>, Raw<'_>>) {
-        let waiting = self.open.lock().waiting.remove(&id);
-        if let Some(waiting) = waiting {
+    /// Passes a response to the request it answers. One that was received before its request was
+    /// sent is a guess, and ignored (C-62).
+    pub(crate) fn resolve(
+        &self,
+        id: i64,
+        outcome: Result<Raw<'_>, Raw<'_>>,
+        received: SendPosition,
+    ) {
+        let mut open = self.open.lock();
+        let Some(Unanswered { queued: Some(queued), .. }) = open.waiting.get(&id) else { return };
+        if !queued.is_known_at(received) {
+            return;
+        }
+        let request = open.waiting.remove(&id);
+        drop(open);
+        if let Some(Unanswered { answer, .. }) = request {
             // The receiver may be dropped at this very moment.
-            let _ = waiting.send(outcome.map(Raw::to_owned).map_err(Raw::to_owned));
+            let _ = answer.send(outcome.map(Raw::to_owned).map_err(Raw::to_owned));
         }
     }
 
@@ -271,9 +312,19 @@ impl<'a> OpenRequest<'a> {
         }
         open.last_id += 1;
         let id = open.last_id;
-        let (sender, receiver) = oneshot::channel();
-        open.waiting.insert(id, sender);
+        let (answer, receiver) = oneshot::channel();
+        open.waiting.insert(id, Unanswered { answer, queued: None });
         Ok((Self { client, id, answered: false }, receiver))
+    }
+
+    /// Records that the request is being queued. Responses received before are ignored.
+    fn record_queued(&self, position: SendPosition) {
+        let queue = self.client.route().queue.as_ref();
+        let queue = queue.map(|queue| (queue.clone(), queue.taken()));
+        let mut open = self.client.connection.client.open.lock();
+        if let Some(request) = open.waiting.get_mut(&self.id) {
+            request.queued = Some(QueuedRequest { position, queue });
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn dispatch_message(
             connection.output.skip(&route);
         }
         Message::Response(response) => {
-            handle_response(connection, &response);
+            handle_response(connection, &response, &route);
             connection.output.skip(&route);
         }
     }
@@ -383,9 +383,10 @@ fn stop_call(connection: &ConnectionInner, params: &CancelParams, answer: bool) 
 }
 
 /// Passes a response to the request it answers. Others are ignored.
-fn handle_response(connection: &ConnectionInner, response: &Response<'_>) {
+fn handle_response(connection: &ConnectionInner, response: &Response<'_>, route: &Route) {
     if let Some(RequestId::Integer(id)) = response.id {
-        connection.client.resolve(id, response.outcome);
+        let received = route.received().unwrap_or_else(|| connection.output.send_position());
+        connection.client.resolve(id, response.outcome, received);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::TraceContext;
@@ -32,16 +32,19 @@ impl Connection {
     /// [`output`](Connection::output). Something else must keep driving the connection meanwhile.
     ///
     /// Its calls are made for this principal, whose credential may differ from the one the
-    /// connection was opened with. Fails if the frame was signed for another connection.
+    /// connection was opened with. Fails if the frame was signed for another connection. `arrival`
+    /// is that of its first bytes.
     pub fn exchange(
         &self,
         frame: DecodedFrame<'_>,
         principal: &Principal,
+        arrival: FrameArrival,
     ) -> Result<Exchange, RpcError> {
         codec::join(&self.inner, &frame)?;
         let queue = Arc::new(ReplyQueue::new(&self.inner.output.outbound));
+        let received = Some(self.send_position().arrived_at(arrival));
         let principal = Some(principal.clone());
-        let route = Route { queue: Some(queue.clone()), principal, ..Route::default() };
+        let route = Route { queue: Some(queue.clone()), principal, received, ..Route::default() };
         dispatch::receive(&self.inner, frame, route);
         Ok(Exchange { connection: self.inner.clone(), queue })
     }
@@ -145,6 +148,11 @@ impl ReplyQueue {
         self.wake.notify_one();
     }
 
+    /// The number of segments taken from this queue alone.
+    pub(super) fn taken(&self) -> u64 {
+        self.outbound.taken_here()
+    }
+
     /// Records that nothing more is sent.
     pub(super) fn close(&self) {
         self.done.store(true, Ordering::Release);
@@ -161,7 +169,7 @@ pub(crate) struct Route {
     pub(super) batch: Option<Arc<BatchReply>>,
     /// The principal, if its transport authenticates every frame.
     principal: Option<Principal>,
-    /// The send position when the request was received, if it could not be served at once.
+    /// The send position when the frame was received, if it is not that of the present.
     received: Option<SendPosition>,
     /// The trace context that came beside the frame.
     trace: Option<Arc<TraceContext>>,
@@ -170,16 +178,48 @@ pub(crate) struct Route {
 /// A position in the output of a connection: the number of segments its transport had taken to send.
 ///
 /// A client can know of a message only if the transport took a segment after the message was
-/// queued, and before the client's own message was received.
+/// queued, and before the client's own message was received. On another connection, only if its own
+/// message arrived after the other was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendPosition {
     connection: u64,
     taken: u64,
+    arrival: FrameArrival,
+}
+
+/// The time at which a frame began to arrive, in the order of all connections of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FrameArrival(u64);
+
+/// Messages queued at a known position so far, by all connections of the process.
+static QUEUED: AtomicU64 = AtomicU64::new(0);
+
+impl FrameArrival {
+    /// The arrival of a frame whose first bytes were just read.
+    pub fn now() -> Self {
+        Self(QUEUED.load(Ordering::SeqCst))
+    }
+
+    /// The last arrival before a message that is queued now.
+    fn before_queueing() -> Self {
+        Self(QUEUED.fetch_add(1, Ordering::SeqCst))
+    }
 }
 
 impl SendPosition {
-    pub(super) fn new(connection: u64, taken: u64) -> Self {
-        Self { connection, taken }
+    /// The position of a frame that arrives now, with the number of segments taken.
+    pub(super) fn now(connection: u64, taken: u64) -> Self {
+        Self { connection, taken, arrival: FrameArrival::now() }
+    }
+
+    /// The position of a message that is queued now.
+    pub(super) fn of_queued(self) -> Self {
+        Self { arrival: FrameArrival::before_queueing(), ..self }
+    }
+
+    /// The position of a frame that began to arrive earlier.
+    pub(super) fn arrived_at(self, arrival: FrameArrival) -> Self {
+        Self { arrival: arrival.min(self.arrival), ..self }
     }
 
     /// Returns whether both are positions of the same connection.
@@ -187,10 +227,10 @@ impl SendPosition {
         self.connection == other.connection
     }
 
-    /// Returns whether a message queued at another position of the same connection was still
-    /// unsent at this one.
+    /// Returns whether a message queued at another position was still unsent at this one.
     pub fn is_before_sending(self, queued: Self) -> bool {
-        self.is_of_same_connection(queued) && self.taken <= queued.taken
+        self.arrival <= queued.arrival
+            || self.is_of_same_connection(queued) && self.taken <= queued.taken
     }
 }
 

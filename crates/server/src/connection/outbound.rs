@@ -102,6 +102,8 @@ pub(crate) struct Outbound {
     bytes: Arc<Tally>,
     /// Segments the transport has taken from all queues of a connection.
     taken: Arc<AtomicU64>,
+    /// Segments the transport has taken from this queue.
+    taken_here: AtomicU64,
     /// Signs messages, numbered under the lock that orders them.
     codec: Option<Arc<SigningCodec>>,
 }
@@ -116,13 +118,20 @@ impl Outbound {
     /// The queue of a connection; its bytes are counted in the load of the server.
     pub(super) fn new(load: &Load, codec: Option<Arc<SigningCodec>>) -> Self {
         let bytes = Arc::new(Tally::new(load));
-        Self { queue: Mutex::default(), bytes, taken: Arc::default(), codec }
+        Self {
+            queue: Mutex::default(),
+            bytes,
+            taken: Arc::default(),
+            taken_here: AtomicU64::new(0),
+            codec,
+        }
     }
 
     /// Another queue of the same connection.
     pub(super) fn sharing(other: &Self) -> Self {
         let (bytes, taken) = (other.bytes.clone(), other.taken.clone());
-        Self { queue: Mutex::default(), bytes, taken, codec: other.codec.clone() }
+        let taken_here = AtomicU64::new(0);
+        Self { queue: Mutex::default(), bytes, taken, taken_here, codec: other.codec.clone() }
     }
 
     /// Appends what `write` writes, if `allowed` says so under the same lock.
@@ -160,6 +169,7 @@ impl Outbound {
         let segment = queue.segments.pop_front()?;
         self.bytes.remove(segment.bytes.len());
         self.taken.fetch_add(1, Ordering::Release);
+        self.taken_here.fetch_add(1, Ordering::Release);
         Some(segment)
     }
 
@@ -167,6 +177,11 @@ impl Outbound {
     /// number is higher.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
+    }
+
+    /// The number of segments taken from this queue, not from the others of its connection.
+    pub(crate) fn taken_here(&self) -> u64 {
+        self.taken_here.load(Ordering::Acquire)
     }
 
     /// Keeps the memory of a sent segment for the next one, unless it is unusually large.

@@ -69,7 +69,7 @@ impl Output {
 
     /// The present send position.
     pub(crate) fn send_position(&self) -> SendPosition {
-        SendPosition::new(self.connection, self.outbound.taken())
+        SendPosition::now(self.connection, self.outbound.taken())
     }
 
     /// Wakes the task that drives the connection.

@@ -2,6 +2,7 @@
 
 use mcp_flow_engine::{EngineError, SessionStatus, View};
 use mcp_flow_proto::RpcError;
+use mcp_flow_server::Context;
 use mcp_flow_session::event::{Ending, QuestionAsked};
 use mcp_flow_session::prompt::PromptType;
 use mcp_flow_session::{Owner, Session, SessionId};
@@ -9,17 +10,18 @@ use serde_json::{Value, json};
 
 use super::record::{RunRecord, ShownStep};
 use super::token::Token;
-use super::tools::{RunTools, is_confirmation};
+use super::tools::{RunTools, can_ask, is_confirmation};
 use crate::protocol_errors;
 
 impl RunTools {
-    /// Describes the status of a run. `can_ask` is whether the client can ask its user.
-    pub(super) fn describe(&self, owner: &Owner, view: &View, can_ask: bool) -> Value {
+    /// Describes the status of a run in the reply to a client.
+    pub(super) fn describe(&self, context: &Context, owner: &Owner, view: &View) -> Value {
+        (self.runs.sending)(context, view);
         match &view.status {
             SessionStatus::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
                 "runId": view.id,
                 "status": "waiting_for_confirmation",
-                "message": match can_ask {
+                "message": match can_ask(context) {
                     true => NOT_ANSWERED.to_owned(),
                     false => format!(
                         "A person has to confirm this step, and you cannot. {} Then call \

@@ -184,7 +184,7 @@ impl RunTools {
             return Ok(ToolOutput::text(record.markdown(run, session.state.name())));
         }
         let view = self.view(run, &owner).await?;
-        let mut status = self.describe(&owner, &view, can_ask(context));
+        let mut status = self.describe(context, &owner, &view);
         status["workflow"] = record.description();
         status["done"] = serde_json::to_value(record.steps).unwrap_or_default();
         Ok(ToolOutput::structured(status))
@@ -237,12 +237,11 @@ impl RunTools {
         owner: &Owner,
         mut view: View,
     ) -> Result<(Value, View), RpcError> {
-        let can_ask = can_ask(context);
         // Reason the user gave no usable answer.
         let mut unanswered = None;
         while let SessionStatus::Waiting(open) = &view.status
             && open.prompt.kind == PromptType::Confirm
-            && can_ask
+            && can_ask(context)
         {
             let form = Form::of(&*open.prompt.message, [Field::boolean("agree").required()]);
             let key = format!("confirm-{}", open.turn);
@@ -275,7 +274,7 @@ impl RunTools {
                 }
             };
         }
-        let mut response = self.describe(owner, &view, can_ask);
+        let mut response = self.describe(context, owner, &view);
         if let Some(message) = unanswered {
             response["message"] = message.into();
         }
@@ -302,7 +301,7 @@ impl RunTools {
 }
 
 /// Returns whether the client can ask its user within this call.
-fn can_ask(context: &Context) -> bool {
+pub(super) fn can_ask(context: &Context) -> bool {
     let has_way = context.takes_rounds() || !context.revision().is_stateless();
     has_way && context.client_can(Capability::ElicitationForm)
 }

@@ -13,9 +13,9 @@ use mcp_flow_server::connection::{DecodedFrame, Exchange};
 use mcp_flow_server::{Connection, Principal, Segment};
 use serde_json::Value;
 
-use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
 use super::location::{Location, locate, wait_for_release};
+use super::{Posted, bad_request};
 use crate::cluster::relay::{self, RelayedRequest, Unreachable};
 use crate::cluster::session_record::SessionRecord;
 use crate::cluster::{ClusterNodes, new_node_id};
@@ -24,13 +24,6 @@ use crate::service::Service;
 use crate::transport::event_log::{EventLog, parse_id};
 use crate::transport::session::HttpSession;
 use crate::transport::sessions::TransportSession;
-
-/// A POST that was read.
-pub(super) struct Posted<'a> {
-    pub(super) head: &'a Parts,
-    /// The body, as it was sent.
-    pub(super) body: &'a Bytes,
-}
 
 /// Handles a POST.
 pub(super) async fn handle_post(
@@ -44,7 +37,7 @@ pub(super) async fn handle_post(
         (Some(_), incoming) => {
             let ids = || request_ids(incoming);
             match find(service, posted.head, posted.body, &principal, ids).await {
-                Ok(session) => exchange(service, session, frame, posted.body, &principal).await,
+                Ok(session) => exchange(service, session, frame, posted, &principal).await,
                 Err(response) => response,
             }
         }
@@ -70,7 +63,7 @@ async fn open(
         Ok(connection) => connection,
         Err(rejection) => return rejection,
     };
-    if let Err(error) = connection.receive_decoded(frame) {
+    if let Err(error) = connection.receive_decoded(frame, posted.arrival) {
         return rejection(StatusCode::FORBIDDEN, &error);
     }
     let Some(segment) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
@@ -133,7 +126,7 @@ async fn exchange(
     service: &Arc<Service>,
     session: Arc<HttpSession>,
     frame: DecodedFrame<'_>,
-    body: &Bytes,
+    posted: &Posted<'_>,
     principal: &Principal,
 ) -> HttpResponse {
     session.touch();
@@ -146,13 +139,13 @@ async fn exchange(
     let mut ids = Vec::new();
     if let Some((cluster, lifetime)) = &shared {
         // Records are of sessions without signatures, so that the body is the message.
-        if session.observe(frame.incoming(), body) || session.is_record_old(*lifetime) {
+        if session.observe(frame.incoming(), posted.body) || session.is_record_old(*lifetime) {
             let (session, cluster, lifetime) = (session.clone(), cluster.clone(), *lifetime);
             service.tasks.spawn(async move { session.save(&*cluster, lifetime).await });
         }
         ids = request_ids(frame.incoming());
     }
-    let exchange = match session.connection.exchange(frame, principal) {
+    let exchange = match session.connection.exchange(frame, principal, posted.arrival) {
         Ok(exchange) => exchange,
         Err(error) => return rejection(StatusCode::FORBIDDEN, &error),
     };

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
 use mcp_flow_proto::{Incoming, Message, Revision};
 use mcp_flow_server::connection::DecodedFrame;
 use mcp_flow_server::{Connection, Principal, Segment};
 use tokio::time::timeout;
 
-use super::{bad_request, mirrored_headers};
+use super::{Posted, bad_request, mirrored_headers};
 use crate::response::{HttpResponse, empty, events, rejection, rejection_of, reply};
 use crate::service::Service;
 use crate::transport::sse;
@@ -20,10 +19,11 @@ use crate::transport::sse;
 /// Handles a POST.
 pub(super) async fn handle_post(
     service: &Arc<Service>,
-    headers: &HeaderMap,
+    posted: &Posted<'_>,
     frame: DecodedFrame<'_>,
     principal: Principal,
 ) -> HttpResponse {
+    let headers = &posted.head.headers;
     let request = match frame.incoming() {
         Incoming::Message(Message::Request(request)) => request,
         // There is no state that a notification could change.
@@ -38,7 +38,7 @@ pub(super) async fn handle_post(
         Ok(connection) => connection,
         Err(rejection) => return rejection,
     };
-    if let Err(error) = connection.receive_decoded(frame) {
+    if let Err(error) = connection.receive_decoded(frame, posted.arrival) {
         return rejection(StatusCode::FORBIDDEN, &error);
     }
     SingleRequest { service: service.clone(), connection, is_ending: false }.respond().await
