@@ -144,7 +144,8 @@ impl Engine {
 /// Times at which maintenance has to look for due sessions, and sessions that this program cannot run.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeups {
-    /// Earliest time within the next pause at which a timer of this process fires.
+    /// Earliest time within the next pause at which a timer of this process fires, or a session with
+    /// subscribers is warned of or ends.
     next: Mutex<Option<Instant>>,
     is_earlier: Notify,
     /// Sessions that this program cannot run, such as those whose flow it does not have.
@@ -153,7 +154,7 @@ pub(crate) struct Wakeups {
 }
 
 impl Wakeups {
-    /// Notes that a timer fires at a time.
+    /// Notes that there is something to do at a time.
     pub(crate) fn add(&self, at: Timestamp, now: Timestamp) {
         let left = at.since(now).max(SHORTEST_PAUSE);
         // Later ones are found by a regular pass.

@@ -262,7 +262,10 @@ impl Engine {
         owner: &Owner,
     ) -> Result<SessionSubscription, EngineError> {
         let session = self.inspect(id, owner).await?;
-        Ok(self.inner.hub.subscribe(id, &session, self.warning_lead(session.started.inactivity)))
+        let lead = self.warning_lead(session.started.inactivity);
+        let subscription = self.inner.hub.subscribe(id, &session, lead);
+        self.wake_for_expiry(id);
+        Ok(subscription)
     }
 
     /// Sends the expiry notices of a session to a channel that many sessions share, which is
@@ -271,6 +274,15 @@ impl Engine {
     pub fn watch_expiry(&self, view: &View, notices: &ExpirySender) {
         if let (Some(at), Some(_)) = (view.deadline, view.inactivity) {
             self.inner.hub.watch_expiry(view.id, at, self.warning_lead(view.inactivity), notices);
+            self.wake_for_expiry(view.id);
+        }
+    }
+
+    /// Wakes maintenance in time for the next warning or end of a session with subscribers.
+    fn wake_for_expiry(&self, id: SessionId) {
+        let now = self.now();
+        if let Some(at) = self.inner.hub.next_expiry(id, now) {
+            self.inner.wakeups.add(at, now);
         }
     }
 

@@ -53,7 +53,9 @@ impl Engine {
     pub async fn maintain(&self) -> Result<(), EngineError> {
         let inner = &self.inner;
         let now = self.now();
-        inner.hub.publish_warnings(now);
+        if let Some(next) = inner.hub.publish_warnings(now) {
+            inner.wakeups.add(next, now);
+        }
         inner.slots.evict_idle(inner.limits.linger);
         if let Some(rate) = inner.limits.rate {
             inner.rates.sweep(rate, tokio::time::Instant::now().into_std());

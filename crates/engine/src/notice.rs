@@ -117,6 +117,16 @@ impl Channel {
         }
     }
 
+    /// Time of the next warning or end.
+    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let deadline = self.deadline?;
+        [self.warns_at(deadline), deadline].into_iter().find(|at| *at > now)
+    }
+
+    fn warns_at(&self, deadline: Timestamp) -> Timestamp {
+        Timestamp::from_millis(deadline.as_millis().saturating_sub(self.lead))
+    }
+
     fn is_watched(&self) -> bool {
         let has_subscribers = |sender: &broadcast::Sender<_>| sender.receiver_count() > 0;
         self.expiry.as_ref().is_some_and(|expiry| !expiry.is_closed())
@@ -206,11 +216,13 @@ impl Hub {
         }
     }
 
-    /// Warns of sessions that are about to expire, and removes channels without subscribers.
-    pub(crate) fn publish_warnings(&self, now: Timestamp) {
+    /// Warns of sessions that are about to expire, and removes channels without subscribers. Returns
+    /// the time of the next warning or end.
+    pub(crate) fn publish_warnings(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut next = None;
         self.channels.lock().retain(|id, channel| {
             let due = channel.deadline.filter(|deadline| {
-                deadline.as_millis().saturating_sub(channel.lead) <= now.as_millis()
+                channel.warns_at(*deadline) <= now
                     && *deadline > now
                     && channel.warned != Some(*deadline)
             });
@@ -225,8 +237,16 @@ impl Hub {
             {
                 let _ = expiry.send((*id, Notice::Expiring { at, remaining: 0 }));
             }
-            channel.is_watched()
+            let is_watched = channel.is_watched();
+            next = channel.next(now).filter(|_| is_watched).into_iter().chain(next).min();
+            is_watched
         });
+        next
+    }
+
+    /// Returns the time of the next warning or end of a session with subscribers.
+    pub(crate) fn next_expiry(&self, id: SessionId, now: Timestamp) -> Option<Timestamp> {
+        self.channels.lock().get(&id)?.next(now)
     }
 
     /// Returns the sessions with subscribers.

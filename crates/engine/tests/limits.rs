@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    ManualClock, NoParams, answer, builder, ended, fault, me, no_linger, open, start,
+    ManualClock, NoParams, RuntimeClock, answer, builder, ended, fault, me, no_linger, open, start,
+    within,
 };
-use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Notice, Rate, SessionLimits};
+use mcp_flow_engine::{
+    Clock, Definition, EngineError, Flow, FlowResult, Notice, Rate, SessionLimits,
+};
 use mcp_flow_session::event::{Ending, FaultName, Limit};
 use mcp_flow_session::question::confirm;
+use mcp_flow_session::session::Bounds;
 use mcp_flow_session::store::{Append, Fence, PageRequest, Phase};
 use mcp_flow_session::{JournalEvent, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
@@ -206,6 +210,47 @@ async fn subscribers_are_warned_before_expiry() {
     }
     assert!(!heard.iter().any(|notice| matches!(notice, Notice::Expiring { .. })), "{heard:?}");
     assert!(matches!(heard.last(), Some(Notice::Ended(_))));
+}
+
+/// INT-073, C-55: a watched session is warned of and ends on time, not when maintenance happens to
+/// look.
+#[tokio::test(start_paused = true)]
+async fn warnings_and_ends_are_on_time() {
+    let clock = RuntimeClock::new();
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
+    engine.start_maintenance();
+    for millis in [1_000, 3_000, 3_333, 7_001] {
+        // Between two passes of maintenance.
+        tokio::time::sleep(Duration::from_millis(123)).await;
+        let timeout = Duration::from_millis(millis);
+        let began = clock.now().as_millis();
+        let id = engine.start(start("register").inactivity(timeout)).await.unwrap().id;
+        let mut notices = engine.subscribe(id, &me()).await.unwrap();
+        let warned = within("a warning", notices.next()).await;
+        let Some(Notice::Expiring { at, remaining }) = warned else { panic!("{warned:?}") };
+        assert_eq!((at.as_millis(), remaining), (began + millis, millis / 4));
+        let ended = within("the end", notices.next()).await;
+        assert_eq!(clock.now().as_millis(), began + millis);
+        let Some(Notice::Ended(ended)) = ended else { panic!("{ended:?}") };
+        assert_eq!(ended.at.as_millis(), began + millis);
+    }
+    engine.shutdown().await;
+}
+
+/// C-55: a session has ended at its deadline, whenever that was noticed. What is kept of it is kept
+/// from then on.
+#[tokio::test]
+async fn a_session_ends_at_its_deadline() {
+    let clock = ManualClock::new();
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
+    let started = engine.start(start("register")).await.unwrap();
+    clock.forward(Duration::from_secs(1_000));
+    engine.maintain().await.unwrap();
+    let session = engine.inspect(started.id, &me()).await.unwrap();
+    let ended = session.ended.unwrap();
+    assert_eq!(Some(ended.at), started.deadline);
+    let kept = Bounds::default().retention;
+    assert_eq!(ended.until, clock.now().after(kept));
 }
 
 /// A clock that goes back neither expires a session nor reorders its events.

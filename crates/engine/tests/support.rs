@@ -45,6 +45,22 @@ impl Clock for ManualClock {
     }
 }
 
+/// Clock that follows the runtime's, which a test may pause.
+#[derive(Debug)]
+pub(crate) struct RuntimeClock(tokio::time::Instant);
+
+impl RuntimeClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(tokio::time::Instant::now()))
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000).after(self.0.elapsed())
+    }
+}
+
 /// Store that fails after a number of writes, as if the process had been killed.
 #[derive(Debug)]
 pub(crate) struct CrashStore {

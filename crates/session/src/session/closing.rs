@@ -47,7 +47,14 @@ impl Session {
     }
 
     pub(super) fn ended_by(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> SessionEnded {
-        let at = at.max(self.touched);
+        let now = at.max(self.touched);
+        // The end is noticed later than it was due (C-55).
+        let at = match ending {
+            Ending::Expired(_) => {
+                self.deadline().map_or(now, |deadline| deadline.min(now).max(self.touched))
+            }
+            _ => now,
+        };
         let uncompensated = match ending {
             Ending::Completed { .. } => Vec::new(),
             _ => self.uncompensated(),
@@ -66,7 +73,7 @@ impl Session {
             uncompensated,
             kept: Map::new(),
             at,
-            until: at.after(bounds.retention),
+            until: now.after(bounds.retention),
         }
     }
 
