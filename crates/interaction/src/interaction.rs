@@ -11,6 +11,7 @@ use mcp_flow_engine::{
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
+use mcp_flow_server::tool::without_null;
 use mcp_flow_server::{
     AddToolsError, BadTool, ConnectionEvent, ConnectionInfo, Context, Server, ServerBuilder, Tool,
 };
@@ -74,7 +75,8 @@ impl Offered {
         let schema = flow.input_schema();
         let OfferedFlow { definition, asks_after_start, keys, task, is_tool, .. } = flow;
         let (title, description, customize) = (flow.title, flow.description, flow.customize);
-        let tool = ToolParts { title, description, schema, customize };
+        let listed = without_null(schema.clone());
+        let tool = ToolParts { title, description, schema, listed, customize };
         (definition, Self { asks_after_start, task, is_tool, keys, tool })
     }
 
@@ -89,7 +91,7 @@ impl Offered {
         definition: Option<&'a Definition>,
         given: &Map<String, Value>,
     ) -> impl Iterator<Item = Unanswered<'a>> {
-        let properties = &self.tool.schema["properties"];
+        let properties = &self.tool.listed["properties"];
         let is_given = |key: &String| given.get(key).is_some_and(|value| !value.is_null());
         let keys = self.keys.iter().filter(move |key| !is_given(key));
         keys.map(move |key| Unanswered {
@@ -104,6 +106,8 @@ struct ToolParts {
     title: Option<String>,
     description: Option<String>,
     schema: Value,
+    /// The schema as it is listed.
+    listed: Value,
     customize: Customize,
 }
 

@@ -42,11 +42,34 @@ struct Trip {
 
 #[data]
 #[derive(Debug)]
+struct Seats {
+    /// Number of seats
+    #[schemars(range(min = 2))]
+    count: Option<u8>,
+    /// True to book
+    sure: Option<bool>,
+    /// Date of departure
+    #[schemars(regex(pattern = r"^\d{4}-\d\d-\d\d$"))]
+    day: Option<String>,
+}
+
+#[data]
+#[derive(Debug)]
 struct Point {
     x: f64,
 }
 
 const SEATS: [&str; 2] = ["window", "aisle"];
+
+/// Reserve seats
+#[flow]
+async fn reserve(flow: Flow, _: Seats) -> FlowResult<String> {
+    let [seats, sure, day] = ["How many?", "Sure?", "When?"].map(str::to_owned);
+    let count = flow.ask("count", integer(seats)).await?;
+    let day = flow.ask("day", text(day)).await?;
+    let sure = flow.ask("sure", mcp_flow::question::confirm(sure)).await?;
+    Ok(format!("{count} {day} {sure}"))
+}
 
 /// Plan a trip
 #[flow]
@@ -256,6 +279,33 @@ async fn unknown_parameters_are_refused() {
     assert_eq!(reply["result"]["content"][0]["text"], "Ada", "{reply}");
 }
 
+/// INT-020: what an invalid parameter should be is said by its question, or by its description.
+#[tokio::test]
+async fn invalid_parameters_come_with_a_suggestion() {
+    let mut peer = connect().await;
+    for (flow, key, wrong, suggestion) in [
+        ("plan", "seat", "roof", "Use one of window, aisle"),
+        ("reserve", "day", "tomorrow", "It should be: Date of departure"),
+    ] {
+        let refused = start(&mut peer, flow, json!({key: wrong})).await;
+        assert_eq!(refused["error"]["data"]["suggestion"], suggestion, "{refused}");
+    }
+}
+
+/// INT-100: what is missing has the schema that is listed, and an example of its type.
+#[tokio::test]
+async fn missing_values_have_examples_of_their_types() {
+    let mut peer = connect().await;
+    let reply = peer.call_tool("reserve", json!({"count": 3})).await;
+    let told = &reply["result"]["_meta"]["error"]["data"];
+    assert_eq!(told["example"], json!({"count": 3, "day": "…", "sure": true}), "{reply}");
+    let schema = json!({"type": "boolean", "description": "True to book"});
+    assert_eq!(told["missing"][1], json!({"key": "sure", "schema": schema}), "{reply}");
+    let reply = peer.call_tool("plan", json!({"city": "Oslo"})).await;
+    let told = &reply["result"]["_meta"]["error"]["data"];
+    assert_eq!(told["example"]["place"], json!({"x": 1}), "{reply}");
+}
+
 /// INT-022, INT-071: a flow waits as long as it says, one that says nothing as long as the protocol
 /// has it, and a day if it was called as a tool.
 #[tokio::test]
@@ -285,7 +335,8 @@ async fn start(peer: &mut Peer, flow: &str, params: Value) -> Value {
 }
 
 async fn connect() -> Peer {
-    let flows = flows![deploy, restart, plan, names, elsewhere, own_questions, imported_questions];
+    let flows =
+        flows![deploy, restart, reserve, plan, names, elsewhere, own_questions, imported_questions];
     let server = Server::builder("flows", "1.0.0").flows(flows).build().unwrap();
     let mut peer = memory::connect(&server);
     peer.initialize(Revision::V2025_11_25).await;

@@ -32,7 +32,7 @@ use arguments::violations_error;
 pub use builder::{BadTool, ToolBuilder};
 pub(crate) use builder::{is_app_uri, is_valid_name};
 pub use collection::{IntoTools, ToolCollection};
-pub use derived::{Argument, argument_schema, result_schema};
+pub use derived::{Argument, argument_schema, result_schema, without_null};
 #[doc(hidden)]
 pub use derived::{MayBeObject, NotAnObject, Shape, check_argument, is_one_value};
 pub use failure::{Failure, IntoFailure};

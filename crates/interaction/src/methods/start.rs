@@ -31,7 +31,7 @@ pub(super) async fn start(
     let Some(offered) = offered else {
         return Err(unknown_flow(&context, &flow));
     };
-    check_given(&context, &start)?;
+    check_given(&interaction, &context, &start)?;
     let delivery = interaction.delivery(&context);
     let begun = begin(&interaction, &context, start).await;
     let (view, session) = begun.map_err(|error| not_started(&flow, &error))?;
@@ -74,8 +74,12 @@ fn read(context: &Context, fields: &mut Fields) -> Result<StartRequest, RpcError
 }
 
 /// Validates parameters by the argument schema of the flow, even those whose question comes up
-/// later (INT-020).
-fn check_given(context: &Context, start: &StartRequest) -> Result<(), RpcError> {
+/// later (INT-020). A declared question explains a violation best.
+fn check_given(
+    interaction: &Interaction,
+    context: &Context,
+    start: &StartRequest,
+) -> Result<(), RpcError> {
     let Some(tool) = context.server().find_tool(&start.flow) else { return Ok(()) };
     let mut given = start.params.clone();
     // A null counts as absent.
@@ -83,8 +87,16 @@ fn check_given(context: &Context, start: &StartRequest) -> Result<(), RpcError> 
     let given = Value::Object(given).to_string();
     let violations = tool.check(Raw::Json(&given)).err().unwrap_or_default();
     violations.into_iter().next().map_or(Ok(()), |first| {
-        let key = first.pointer.split('/').nth(1).unwrap_or_default();
-        Err(invalid(&unescape_pointer(key), &InvalidAnswer::new(first.sentence)))
+        let key = unescape_pointer(first.pointer.split('/').nth(1).unwrap_or_default());
+        let definition = interaction.engine().flow(&start.flow);
+        let asked = definition.as_ref().and_then(|flow| flow.declared(&key));
+        let violation = asked.zip(start.params.get(&*key)).map(|(asked, value)| asked.check(value));
+        let described = &tool.definition().input_schema["properties"][&*key]["description"];
+        let violation = violation.and_then(Result::err).unwrap_or_else(|| InvalidAnswer {
+            suggestion: described.as_str().map(|text| format!("It should be: {text}")),
+            ..InvalidAnswer::new(first.sentence)
+        });
+        Err(invalid(&key, &violation))
     })
 }
 

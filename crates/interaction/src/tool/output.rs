@@ -210,7 +210,10 @@ fn example_of(prompt: &Prompt) -> Option<Value> {
         PromptType::Number => iter::once(1.into()).chain(bounds(rules)).collect(),
         PromptType::Date => iter::once("2030-01-31".into()).chain(bounds(rules)).collect(),
         PromptType::File => vec![json!({"uri": example_uri(&rules.uri_schemes)})],
-        PromptType::Custom => rules.schema.as_ref().and_then(stated_in).into_iter().collect(),
+        PromptType::Custom => match &rules.schema {
+            Some(schema) => stated_in(schema).into_iter().chain(example_of_type(schema)).collect(),
+            None => Vec::new(),
+        },
     };
     let is_valid = |value: &Value| prompt.kind == PromptType::Text || prompt.check(value).is_ok();
     candidates.into_iter().find(is_valid)
@@ -232,13 +235,40 @@ fn example_uri(schemes: &[String]) -> String {
 
 /// A value of the type a schema asks for; one that says nothing may be a text.
 fn example_by(schema: &Value) -> Option<Value> {
-    stated_in(schema).or_else(|| match (schema["type"].as_str(), schema["format"].as_str()) {
+    stated_in(schema).or_else(|| example_of_type(schema))
+}
+
+fn example_of_type(schema: &Value) -> Option<Value> {
+    match (kind_of(schema), schema["format"].as_str()) {
         (Some("boolean"), _) => Some(true.into()),
-        (Some("integer" | "number"), _) => Some(1.into()),
-        (Some("object" | "array"), _) => None,
+        (Some("integer" | "number"), _) => Some(match &schema["minimum"] {
+            least if least.as_f64() > Some(1.0) => least.clone(),
+            _ => 1.into(),
+        }),
+        (Some("object"), _) => example_object(schema),
+        (Some("array"), _) => None,
         (_, Some("date")) => Some("2030-01-31".into()),
         _ => Some("…".into()),
-    })
+    }
+}
+
+/// The first type of a schema that is not null.
+fn kind_of(schema: &Value) -> Option<&str> {
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds,
+        kind => std::slice::from_ref(kind),
+    };
+    kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null")
+}
+
+/// An object of the members that are required. Its schema has bounded depth, as all schemas have.
+fn example_object(schema: &Value) -> Option<Value> {
+    let required = schema["required"].as_array().filter(|names| !names.is_empty())?;
+    let member = |name: &Value| {
+        let name = name.as_str()?;
+        Some((name.to_owned(), example_by(schema["properties"].get(name)?)?))
+    };
+    required.iter().map(member).collect::<Option<_>>().map(Value::Object)
 }
 
 /// A value that a schema itself states: an example, its default, or one of those it enumerates.
@@ -278,7 +308,14 @@ mod tests {
             (json!({"type": "integer", "default": 7}), Some(json!(7))),
             (json!({"enum": ["red", "green"]}), Some(json!("red"))),
             (json!({"type": "object", "required": ["x"]}), None),
-            (json!({"type": "string", "default": 7}), None),
+            (json!({"type": "string", "default": 7}), Some(json!("…"))),
+            (
+                json!({"type": "object", "required": ["x", "y"], "properties": {
+                    "x": {"type": "number"}, "y": {"type": ["integer", "null"], "minimum": 3},
+                    "z": {"type": "string"},
+                }}),
+                Some(json!({"x": 1, "y": 3})),
+            ),
         ] {
             check(custom_schema("Anything?", schema).prompt(), example);
         }
@@ -291,6 +328,7 @@ mod tests {
     fn examples_are_taken_from_the_schema_of_an_argument() {
         for (schema, example) in [
             (json!({"type": "boolean"}), json!(true)),
+            (json!({"type": ["null", "boolean"]}), json!(true)),
             (json!({"type": "string", "format": "date"}), json!("2030-01-31")),
             (json!({"enum": [3, 4]}), json!(3)),
             (json!({"type": "array", "examples": [["a"]]}), json!(["a"])),

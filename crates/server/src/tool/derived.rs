@@ -127,7 +127,7 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
 /// The schema as listed, without null types of optional members.
 ///
 /// Null is still accepted for them, but some hosts do not understand a schema with two types.
-pub(super) fn without_null(mut schema: Value) -> Value {
+pub fn without_null(mut schema: Value) -> Value {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (name, property) in properties {
