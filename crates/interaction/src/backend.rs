@@ -172,15 +172,14 @@ impl SessionBackend {
         session: &SessionRef,
         owner: &Owner,
         reason: Option<String>,
-    ) -> Result<SessionRef, EngineError> {
+    ) -> Result<(View, SessionRef), EngineError> {
         match (self, session) {
             (Self::Stored(engine), SessionRef::Id(id)) => {
-                engine.cancel(*id, owner, reason).await?;
-                Ok(session.clone())
+                Ok((engine.cancel(*id, owner, reason).await?, session.clone()))
             }
             (Self::ClientHeld(sessions), SessionRef::Token(token)) => {
-                let (_, token) = sessions.cancel(token, owner, reason).await?;
-                Ok(SessionRef::Token(token))
+                let (view, token) = sessions.cancel(token, owner, reason).await?;
+                Ok((view, SessionRef::Token(token)))
             }
             _ => Err(EngineError::NotFound),
         }

@@ -100,6 +100,7 @@ async fn continue_session(
     let timeout = interaction.inner.timeouts.poll.min(call_timeout(&context));
     let view = backend.wait(&requested.session, &owner(&context), timeout).await;
     let view = view.and_then(check_not_aborted).map_err(|error| requested.error(&error))?;
+    context.concerns_tool(&view.flow);
     interaction.record_delivered(&view, context.client().queue_position());
     let result = json!({"state": view.state.name(), "next": wire::next(&view)});
     reply_with(&context, result, &requested.session)
@@ -128,6 +129,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
         }
         Err(error) => return Err(requested.error_towards(State::Completed, &error)),
     };
+    context.concerns_tool(&view.flow);
     interaction.cancel_warning(view.id);
     let next = wire::next(&view);
     let data = &next["complete"]["result"]["data"];
@@ -140,10 +142,11 @@ async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) 
     let reason = fields.optional_text("reason")?.map(output::requested_reason);
     let backend = &interaction.inner.backend;
     let cancelled = backend.cancel(&requested.session, &owner(&context), reason).await;
-    let session = cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;
-    let id = requested.id()?;
-    interaction.cancel_warning(id);
-    tracing::info!(session = %id, "session cancelled");
+    let (view, session) =
+        cancelled.map_err(|error| requested.error_towards(State::Cancelled, &error))?;
+    context.concerns_tool(&view.flow);
+    interaction.cancel_warning(view.id);
+    tracing::info!(session = %view.id, "session cancelled");
     reply_with(&context, json!({"cancelled": true}), &session)
 }
 
@@ -152,6 +155,7 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     let requested = RequestedSession::read(&interaction, &context, &mut fields).await?;
     let session = interaction.inner.backend.inspect(&requested.session, &owner(&context)).await;
     let session = session.map_err(|error| requested.error(&error))?;
+    context.concerns_tool(&session.started.flow);
     let turn = match &session.ended {
         Some(ended) => Some(ended.turns),
         None => session.open.as_ref().map(|_| session.turn()),

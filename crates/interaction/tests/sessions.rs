@@ -1,13 +1,13 @@
 //! Sessions over the protocol: ownership, expiry, limits and client-held sessions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_flow_engine::{Clock, SessionLimits};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
-use mcp_flow_server::{ConnectionInfo, Principal};
+use mcp_flow_server::{ConnectionInfo, Detail, Observed, Observer, Principal};
 use mcp_flow_session::Timestamp;
 use mcp_flow_session::store::{MemoryGuard, ReplayGuard};
 use mcp_flow_testkit::Peer;
@@ -356,6 +356,43 @@ async fn an_expired_session_looks_the_same_in_both_modes() {
         told.push(result);
     }
     assert_eq!(told[0], told[1]);
+}
+
+/// Observers of calls learn the tool of a session from every request about it.
+#[tokio::test]
+async fn requests_about_a_session_name_its_tool() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let observer = ToolObserver(seen.clone());
+    let fixture = Fixture::interactive_as(|flows| flows, |server| server.observer(observer));
+    let mut peer = connect(&fixture, "ada").await;
+    let id = json!({"sessionId": start(&mut peer, "simple").await["sessionId"]});
+    respond(&mut peer, id.clone(), "x").await;
+    for method in ["getState", "getHistory", "continue", "cancel", "getState"] {
+        let reply = peer.call(&format!("interaction.{method}"), id.clone()).await;
+        assert!(reply.get("result").is_some(), "{method}: {reply}");
+    }
+    let seen = seen.lock().unwrap().clone();
+    let about: Vec<_> =
+        seen.iter().filter(|(method, _)| method.starts_with("interaction.")).collect();
+    assert_eq!(about.len(), 7, "{about:?}");
+    assert!(about.iter().all(|(_, tool)| tool.as_deref() == Some("simple")), "{about:?}");
+}
+
+/// Observer of the methods called, and the tools they are about.
+struct ToolObserver(Arc<Mutex<Vec<SeenCall>>>);
+
+/// Method of a call, and the tool it is about.
+type SeenCall = (String, Option<String>);
+
+impl Observer for ToolObserver {
+    fn detail(&self) -> Detail {
+        Detail::Outline
+    }
+
+    fn observe(&self, exchange: &Observed<'_>) {
+        let tool = exchange.tool.map(str::to_owned);
+        self.0.lock().unwrap().push((exchange.method.to_owned(), tool));
+    }
 }
 
 /// INT-041, C-11: of two concurrent last answers one is rejected; a last answer repeated after its

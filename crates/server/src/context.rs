@@ -110,6 +110,13 @@ impl Context {
         self.call.handler.upstream.get_or_init(|| upstream.into());
     }
 
+    /// Names the tool that the request is about, for observers. The tool of a `tools/call` is known.
+    pub fn concerns_tool(&self, name: &str) {
+        if let Some(observation) = &self.call.observation {
+            observation.record_tool(|| self.call.connection.server.find_tool(name));
+        }
+    }
+
     /// The id of the request.
     pub fn id(&self) -> &RequestId {
         &self.call.id

@@ -8,7 +8,7 @@ mod denials;
 mod prometheus;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mcp_flow_proto::error::TOOL_FAILED;
@@ -85,7 +85,7 @@ pub struct Observed<'a> {
     /// The target: the name of a tool or prompt, the URI of a resource, a flow or a session, as the
     /// client wrote it. Truncated if long.
     pub target: Option<&'a str>,
-    /// The tool called, if the server has it.
+    /// The tool called, or that of the session, if the server has it.
     pub tool: Option<&'a str>,
     /// The server behind this one that the request was forwarded to.
     pub upstream: Option<&'a str>,
@@ -126,7 +126,7 @@ impl Observed<'_> {
 pub(crate) struct Observation {
     method: Cow<'static, str>,
     target: Option<Box<str>>,
-    tool: Option<Arc<Tool>>,
+    tool: OnceLock<Arc<Tool>>,
     params: Box<str>,
     trace: Option<TraceContext>,
     span: Option<Arc<TraceContext>>,
@@ -178,6 +178,7 @@ impl Observation {
             Some(method::TOOLS_CALL | INTERACTION_START) => target.as_deref().and_then(tool),
             _ => None,
         };
+        let tool = tool.map_or_else(OnceLock::new, OnceLock::from);
         let target = target.map(|text| prefix_bytes(&text, MAX_NAME_LENGTH).into());
         let method = match known {
             Some(known) => Cow::Borrowed(known),
@@ -185,6 +186,15 @@ impl Observation {
         };
         let (trace, span, at) = (trace(), span.cloned(), Instant::now());
         Some(Box::new(Self { method, target, tool, params: params_noted, trace, span, size, at }))
+    }
+
+    /// Records the tool, if names are recorded and it is not known yet.
+    pub(crate) fn record_tool(&self, find: impl FnOnce() -> Option<Arc<Tool>>) {
+        if self.target.is_some()
+            && let Some(tool) = find()
+        {
+            let _ = self.tool.set(tool);
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of an exchange")]
@@ -209,7 +219,7 @@ impl Observation {
                 Cow::Owned(_) => None,
             },
             target: self.target.as_deref(),
-            tool: self.tool.as_ref().map(|tool| tool.definition().name.as_str()),
+            tool: self.tool.get().map(|tool| tool.definition().name.as_str()),
             upstream,
             trace: self.trace.as_ref(),
             span: self.span.as_deref(),

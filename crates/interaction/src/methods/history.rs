@@ -38,6 +38,7 @@ pub(super) async fn get_history(
     let journal = &history.events;
     let session = mcp_flow_session::Session::replay(&journal[..1]).ok().flatten();
     let flow = session.map(|session| session.started.flow);
+    context.concerns_tool(flow.as_deref().unwrap_or_default());
     result["flow"] = flow.into();
     reply(&context, result)
 }

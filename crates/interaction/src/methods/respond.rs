@@ -62,6 +62,7 @@ async fn respond(interaction: Interaction, context: Context, params: RespondPara
     let replied = backend.respond(&requested.session, &owner, answer, timeout).await;
     let (replied, session) = replied.map_err(|error| requested.error(&error))?;
     let id = replied.view().id;
+    context.concerns_tool(&replied.view().flow);
     interaction.cancel_warning(id);
     if delivery == Delivery::Push {
         let (result, view) = (validation_result(&replied)?, replied.view());

@@ -31,6 +31,7 @@ pub(super) async fn rewind(
         EngineError::NotRewound(_) => requested.error(&error).with("to", to.as_str()),
         _ => requested.error(&error),
     })?;
+    context.concerns_tool(&view.flow);
     interaction.cancel_warning(id);
     if interaction.delivery(&context) == Delivery::Push {
         interaction.deliver(&context, &view, NextUp::of(&view, false));

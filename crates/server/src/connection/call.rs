@@ -39,7 +39,7 @@ pub(crate) struct Call {
     answered: AtomicBool,
     cancellation: OnceLock<CancellationToken>,
     /// Reported once the call is complete, if an observer wants it.
-    observation: Option<Box<Observation>>,
+    pub(crate) observation: Option<Box<Observation>>,
     /// Dropped when the reply has been flushed.
     flush_guard: Mutex<Option<FlushGuard>>,
     /// Set if part of the result is delivered by the side channel.
