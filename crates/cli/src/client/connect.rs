@@ -14,7 +14,7 @@ use mcp_flow::skills::DeclareSkills as _;
 
 use crate::client::browser_login::{BrowserLogin, InteractiveAccount};
 use crate::client::error::explain;
-use crate::client::interrupt::{Interrupts, interrupted};
+use crate::client::interrupt::{CLOSE, EXIT, Interrupts, interrupted};
 use crate::client::logins::LoginOptions;
 use crate::client::signing::SigningOptions;
 use crate::client::target::{Spawn, Target};
@@ -26,7 +26,7 @@ use crate::terminal::output::{Format, sanitize};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectOptions {
     /// Bearer token to send to the server
-    #[arg(long, value_name = "TOKEN", env = "MCP_FLOW_TOKEN", hide_env_values = true)]
+    #[arg(long, value_name = "TOKEN", env = TOKEN, hide_env_values = true)]
     #[arg(help_heading = "Authentication")]
     token: Option<String>,
 
@@ -102,6 +102,11 @@ impl ConnectOptions {
         words.first().filter(|_| self.command.is_empty()).map(String::as_str)
     }
 
+    /// The options to connect in the same way, for a command that the person is to run.
+    pub(crate) fn command_line(&self) -> String {
+        command_line(&self.tls, &self.signing, self.token.as_deref())
+    }
+
     /// Connects, runs the work of a command and disconnects.
     ///
     /// ctrl-c drops the work, which cancels its requests at the server; a second one does not wait
@@ -129,7 +134,8 @@ impl ConnectOptions {
             let mut interrupts = Interrupts::listen()?;
             let client = interrupts.run(connect(connector, settings, host)).await?;
             let result = interrupts.run_or(work(&client), interrupted).await;
-            interrupts.wait_for_close(client.close()).await?;
+            let last = if matches!(target, Target::Command(_)) { EXIT } else { CLOSE };
+            interrupts.wait_for_close(client.close(), last).await?;
             result
         })
     }
@@ -214,14 +220,26 @@ impl TlsOptions {
         hash.or_else(|| self.ca_file.clone().map(Trust::File)).unwrap_or_default()
     }
 
-    /// The options as they are typed, for a command that the person is to run.
-    pub(crate) fn command_line(&self) -> String {
+    /// The options as they are typed.
+    fn command_line(&self) -> String {
         match (&self.certificate_hash, &self.ca_file) {
             (Some(hash), _) => format!(" --certificate-hash {hash}"),
             (None, Some(file)) => format!(" --ca-file {}", file.display()),
             (None, None) => String::new(),
         }
     }
+}
+
+/// The options to connect in the same way, for a command that the person is to run. They fill in the
+/// token themselves, unless it is in the environment.
+pub(crate) fn command_line(
+    tls: &TlsOptions,
+    signing: &SigningOptions,
+    token: Option<&str>,
+) -> String {
+    let is_needed = token.is_some_and(|token| std::env::var(TOKEN).as_deref() != Ok(token));
+    let token = if is_needed { " --token TOKEN" } else { "" };
+    tls.command_line() + &signing.command_line() + token
 }
 
 /// Choice of the protocol revision.
@@ -269,6 +287,9 @@ pub(crate) async fn connect(
     client.server().await.map_err(explain)?;
     Ok(client)
 }
+
+/// Environment variable with a bearer token.
+pub(crate) const TOKEN: &str = "MCP_FLOW_TOKEN";
 
 /// Connector for a server at an address.
 pub(crate) fn network(

@@ -59,20 +59,22 @@ impl Interrupts {
         }
     }
 
-    /// Waits for a connection to close. Another ctrl-c ends the wait.
+    /// Waits for a connection to close: for the server `to` do something. Another ctrl-c ends the
+    /// wait.
     pub(crate) async fn wait_for_close(
         &mut self,
         close: impl Future<Output = ()>,
+        to: &str,
     ) -> anyhow::Result<()> {
         let notice = async {
             tokio::time::sleep(NOTICE_AFTER).await;
-            eprintln!("mcp-flow: waiting for the server to exit; press ctrl-c to quit now");
+            eprintln!("mcp-flow: waiting for the server to {to}; press ctrl-c to quit now");
             std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
             () = self.next() => {
-                let message = "interrupted; did not wait for the server to exit";
+                let message = format!("interrupted; did not wait for the server to {to}");
                 Err(Failure::new(Exit::Interrupted, message).into())
             }
             () = close => Ok(()),
@@ -94,5 +96,11 @@ pub(crate) fn is_interrupted() -> bool {
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Delay before the notice that the server has not exited yet.
+/// Last act of a server that a command has started.
+pub(crate) const EXIT: &str = "exit";
+
+/// Last act of a server that runs on its own.
+pub(crate) const CLOSE: &str = "close the connection";
+
+/// Delay before the notice that the server is waited for.
 const NOTICE_AFTER: Duration = Duration::from_millis(500);

@@ -50,6 +50,8 @@ pub(crate) enum Resumption {
     RunningServer(String),
     /// The session ends with its server, which was started for this command.
     EndsWithServer,
+    /// The server, which was started for this command, keeps the session where only it knows.
+    KeptByProgram,
     /// The server keeps no sessions.
     NotKept,
     /// The server keeps the session, and does not say how to resume it.
@@ -195,6 +197,10 @@ impl State {
                  sessions in memory"
                     .to_owned()
             }
+            Resumption::KeptByProgram => format!(
+                "The server, which was started for this command, has stored the session as \
+                 {session}; it goes on when a server with this store runs"
+            ),
             Resumption::NotKept => {
                 "The server keeps no sessions, so this one cannot be resumed".to_owned()
             }

@@ -11,7 +11,7 @@ use mcp_flow::workflow::Library;
 use serde_json::{Map, Value, json};
 
 use crate::client::connect::{self, ConnectionSettings, ProtocolOptions, TlsOptions};
-use crate::client::interrupt::Interrupts;
+use crate::client::interrupt::{CLOSE, Interrupts};
 use crate::client::logins::LoginOptions;
 use crate::client::prompter::Prompter;
 use crate::client::signing::SigningOptions;
@@ -44,7 +44,7 @@ pub(crate) struct SessionSourceOptions {
         long,
         value_name = "TOKEN",
         global = true,
-        env = "MCP_FLOW_TOKEN",
+        env = connect::TOKEN,
         hide_env_values = true
     )]
     #[arg(help_heading = "Authentication")]
@@ -77,7 +77,7 @@ impl SessionSourceOptions {
             let source = interrupts.run(open(self)).await?;
             let interrupted = || Failure::new(Exit::Interrupted, interrupted).into();
             let result = interrupts.run_or(work(&source), interrupted).await;
-            interrupts.wait_for_close(source.close()).await?;
+            interrupts.wait_for_close(source.close(), CLOSE).await?;
             result
         })
     }
@@ -140,7 +140,11 @@ impl SessionSourceOptions {
     pub(crate) fn command_line(&self, command: &str) -> String {
         match (&self.url, &self.store) {
             (_, Some(store)) => format!("{command} --store {store}"),
-            (Some(url), None) => format!("{command} --url {url}{}", self.tls.command_line()),
+            (Some(url), None) => {
+                let options =
+                    connect::command_line(&self.tls, &self.signing, self.token.as_deref());
+                format!("{command} --url {url}{options}")
+            }
             (None, None) => command.to_owned(),
         }
     }

@@ -13,12 +13,22 @@ pub(crate) struct SigningOptions {
     /// any of its keys
     ///
     /// `mcp-flow config key` generates a key. Alternatively, set MCP_FLOW_SIGNING_KEY to the key.
-    #[arg(long, value_name = "FILE", env = "MCP_FLOW_SIGNING_KEY_FILE", global = true)]
+    #[arg(long, value_name = "FILE", env = KEY_FILE, global = true)]
     #[arg(help_heading = "Authentication")]
     signing_key_file: Option<PathBuf>,
 }
 
 impl SigningOptions {
+    /// The options as they are typed, unless they are in the environment.
+    pub(super) fn command_line(&self) -> String {
+        match &self.signing_key_file {
+            Some(path) if std::env::var_os(KEY_FILE).as_deref() != Some(path.as_os_str()) => {
+                format!(" --signing-key-file {}", path.display())
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Reads the keys; none if signing is not configured.
     pub(crate) fn signing(&self) -> anyhow::Result<Option<mcp_flow::client::Signing>> {
         let ring = match &self.signing_key_file {
@@ -47,6 +57,9 @@ pub(crate) fn from_environment(name: &str) -> anyhow::Result<KeyRing> {
         .map_err(|_| problem("not set; set it to a key, which `mcp-flow config key` generates"))?;
     text.parse().map_err(|bad: mcp_flow::seal::BadKeys| problem(&bad.to_string()))
 }
+
+/// Environment variable with the path of a file of signing keys.
+const KEY_FILE: &str = "MCP_FLOW_SIGNING_KEY_FILE";
 
 /// Environment variable with the signing key of a client.
 const KEY: &str = "MCP_FLOW_SIGNING_KEY";

@@ -194,8 +194,8 @@ impl RunningCall<'_> {
         partial.input_schema.remove("required");
         check_arguments(&partial, arguments).map_err(explain)?;
         let prompter = &self.user.prompter;
-        let tls = &self.call.connect.tls;
-        prompter.set_resumption(sessions::resumption(self.target, tls, support.features));
+        let connect = &self.call.connect;
+        prompter.set_resumption(sessions::resumption(self.target, connect, support.features));
         let ended = self.client.run_supported_flow(&tool.name, arguments.clone()).await;
         ended.transpose().map(|ended| prompter.finish(ended)).transpose()
     }

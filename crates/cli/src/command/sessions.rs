@@ -12,7 +12,7 @@ use mcp_flow::client::interaction::InteractionFeatures;
 use serde_json::{Value, json};
 
 use self::search::Search;
-use crate::client::connect::TlsOptions;
+use crate::client::connect::ConnectOptions;
 use crate::client::prompter::{Prompter, Resumption};
 use crate::client::session_source::{DEFAULT_URL, SessionSource, SessionSourceOptions};
 use crate::client::target::{Spawn, Target};
@@ -253,16 +253,18 @@ fn timeline(history: &Value) -> anyhow::Result<Timeline> {
 /// Returns how a session with this server can be resumed.
 pub(crate) fn resumption(
     target: &Target,
-    tls: &TlsOptions,
+    connect: &ConnectOptions,
     features: InteractionFeatures,
 ) -> Resumption {
     match target {
         _ if !features.stateful_sessions => Resumption::NotKept,
-        Target::Address(address) => Resumption::RunningServer(remote_command(&address.url, tls)),
+        Target::Address(address) => {
+            Resumption::RunningServer(remote_command(&address.url, connect))
+        }
         Target::Command(_) if !features.session_persistence => Resumption::EndsWithServer,
         Target::Command(spawn) => match store_of(spawn) {
             Some(store) => Resumption::Command(format!("{ANSWER} --store {store}")),
-            None => Resumption::Unknown,
+            None => Resumption::KeptByProgram,
         },
     }
 }
@@ -294,12 +296,12 @@ fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
     Some(store)
 }
 
-fn remote_command(url: &str, tls: &TlsOptions) -> String {
+fn remote_command(url: &str, connect: &ConnectOptions) -> String {
     let mut line = ANSWER.to_owned();
     if url != DEFAULT_URL {
         line += &format!(" --url {url}");
     }
-    line + &tls.command_line()
+    line + &connect.command_line()
 }
 
 /// Answers the pending question, and not one that replaces it meanwhile.

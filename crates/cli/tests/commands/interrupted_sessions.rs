@@ -41,6 +41,34 @@ fn an_interrupted_session_is_resumed_where_possible() {
     }
 }
 
+/// INT-098: the printed command connects as the interrupted one did, once the token is filled in.
+/// One from the environment applies to both. A stored session of a server that was started for the
+/// command is not said to wait there.
+#[test]
+fn the_printed_command_has_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.txt");
+    std::fs::write(&tokens, "ada:0123456789abcdef0123456789abcdef\n").unwrap();
+    let server = Server::start(&["--store", "memory:", "--token-file", tokens.to_str().unwrap()]);
+    let token = "0123456789abcdef0123456789abcdef";
+    let call = ["call", server.url(), "register", "--token", token];
+    let (_, err, _) = run(&call, "Ada\n");
+    let command = err.lines().find_map(|line| line.trim().strip_prefix("mcp-flow ")).unwrap();
+    assert!(!err.contains(token), "{err}");
+    assert!(command.contains(" --token TOKEN "), "{command}");
+    let command = command.replace("TOKEN", token);
+    let words: Vec<_> = command.split(' ').chain(["ada@a.example"]).collect();
+    let (out, err, code) = run(&words, "");
+    assert!(code == 0 && out.contains("Ada is registered"), "{code}: {out}{err}");
+
+    let config = folder.path().join("server.toml");
+    let store = folder.path().join("journal.redb");
+    std::fs::write(&config, format!("[offer]\nstore = \"redb:{}\"\n", store.display())).unwrap();
+    let call = ["call", "register", "--", PROGRAM, "stdio", "--config", config.to_str().unwrap()];
+    let (_, err, code) = run(&call, "Ada\n");
+    assert!(code == 2 && err.contains("has stored the session as session_"), "{code}: {err}");
+}
+
 /// A server with session methods of its own.
 fn foreign(mut asked: ScriptedRequest) {
     let features = json!({"statefulSessions": true, "sessionPersistence": true});
