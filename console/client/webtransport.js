@@ -82,24 +82,43 @@ export class WebTransportLink {
   /** @param {any} message */
   async send(message) {
     if (message.method === "initialize") this.#agreeing = message.id;
-    const body = this.#encoding === "cbor" ? cbor.encode(message) : encoder.encode(JSON.stringify(message));
-    const frame = new Uint8Array(4 + body.length);
-    new DataView(frame.buffer).setUint32(0, body.length);
-    frame.set(body, 4);
     try {
-      await this.#writer.write(frame);
+      await this.#write(message);
     } catch {
       this.#lose();
       throw new LostError("the connection was lost");
     }
   }
 
+  /** @param {any} message */
+  #write(message) {
+    const body = this.#encoding === "cbor" ? cbor.encode(message) : encoder.encode(JSON.stringify(message));
+    const frame = new Uint8Array(4 + body.length);
+    new DataView(frame.buffer).setUint32(0, body.length);
+    frame.set(body, 4);
+    return this.#writer.write(frame);
+  }
+
+  /** Ends the session: the server closes it once it has drained (C-20). */
   close() {
+    if (this.#ended) return;
+    this.#abandon();
+    const told = this.#write({ jsonrpc: "2.0", method: "$/shutdown" });
+    within(CLOSE_TIMEOUT, told.then(() => this.#session.closed), () => {})
+      .catch(() => {})
+      .finally(() => this.#closeSession());
+  }
+
+  /** Fails all streams. */
+  #abandon() {
     this.#ended = true;
     const open = [...this.#wanted.keys(), ...this.#running.keys()];
     for (const key of open) this.#fail(key, "the stream was lost with its connection");
     for (const { clock } of this.#came.values()) clearTimeout(clock);
     this.#came.clear();
+  }
+
+  #closeSession() {
     try {
       this.#session.close();
     } catch {
@@ -223,7 +242,7 @@ export class WebTransportLink {
     const wanted = this.#wanted.get(key);
     const { stream, fail } = source.rest(() => this.#running.delete(key));
     // `$/streamError` may arrive before the stream.
-    if (this.#failed.has(key)) return void stream.cancel().catch(() => {});
+    if (this.#ended || this.#failed.has(key)) return void stream.cancel().catch(() => {});
     this.#running.set(key, fail);
     if (wanted) {
       clearTimeout(wanted.clock);
@@ -240,7 +259,8 @@ export class WebTransportLink {
 
   #lose() {
     if (this.#ended) return;
-    this.close();
+    this.#abandon();
+    this.#closeSession();
     this.#events.lost();
   }
 }
@@ -399,6 +419,9 @@ const KEPT = 60_000;
 
 /** Connect timeout before the next transport is tried, in milliseconds: UDP may be blocked. */
 const CONNECT_TIMEOUT = 2500;
+
+/** Time for the server to close the session, in milliseconds. */
+const CLOSE_TIMEOUT = 1000;
 
 /** Connect timeout for a server that was reached before. */
 const RECONNECT_TIMEOUT = 15_000;

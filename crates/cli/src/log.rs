@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mcp_flow::store_redb::is_panic_caught;
 use mcp_flow_otlp::LogExport;
 use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
@@ -43,7 +44,11 @@ pub(crate) fn init(level: LogLevel, format: LogFormat) {
         Filters { state: Mutex::new(State { level, is_exported: false }), apply: Box::new(apply) };
     // This is called once, so it cannot be set already.
     let _ = FILTERS.set(filters);
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    std::panic::set_hook(Box::new(|panic| match is_panic_caught() {
+        // The error that it becomes says what to do.
+        true => tracing::debug!("{panic}"),
+        false => tracing::error!("{panic}"),
+    }));
 }
 
 /// Applies the level and format of a configuration file, unless the command line sets them.

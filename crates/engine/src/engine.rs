@@ -68,6 +68,7 @@ pub(crate) struct EngineInner {
     pub(crate) draining: CancellationToken,
     pub(crate) stopping: CancellationToken,
     pub(crate) denied: AtomicU64,
+    pub(crate) failed_writes: AtomicU64,
     /// Set once maintenance was started.
     pub(crate) is_maintained: AtomicBool,
     /// Membership among the nodes that share the store.
@@ -107,6 +108,7 @@ impl Engine {
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
             denied: AtomicU64::new(0),
+            failed_writes: AtomicU64::new(0),
             is_maintained: AtomicBool::new(false),
             membership,
             step_hook,
@@ -382,6 +384,12 @@ impl Engine {
     /// Returns the number of accesses to sessions of another owner that were denied.
     pub fn denied_accesses(&self) -> u64 {
         self.inner.denied.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of turns that could not be written to the store. One that another writer
+    /// came before was not tried.
+    pub fn failed_writes(&self) -> u64 {
+        self.inner.failed_writes.load(Ordering::Relaxed)
     }
 
     /// Lets the steps in progress end, within a time limit, and begins nothing else: requests that

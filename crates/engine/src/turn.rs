@@ -254,6 +254,7 @@ impl Engine {
             self.invalidate(slot);
             // After a conflict the other writer drives the session on.
             if !matches!(error, StoreError::Conflict(_)) {
+                self.inner.failed_writes.fetch_add(1, Ordering::Relaxed);
                 self.inner.stalled.add(slot.id);
             }
             return Err(error.into());

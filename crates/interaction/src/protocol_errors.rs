@@ -60,8 +60,8 @@ pub fn engine_error(session: &str, error: &EngineError) -> RpcError {
             // A waiting session rejects only answers to another question.
             match (from, to) {
                 (State::WaitingUser, State::Processing) => error.with("reason", "turn").details(
-                    "This answers a question that was answered before. Look at the open one, and \
-                     name it by response.turnId.",
+                    "This does not answer the open question, or was sent before that was asked. Get \
+                     the state, and name the question by response.turnId.",
                 ),
                 _ => error,
             }

@@ -9,7 +9,12 @@ use std::time::Duration;
 use mcp_flow_engine::{Flow, SessionLimits};
 use mcp_flow_interaction::{InteractionBuilder, OfferedFlow, protocol_errors};
 use mcp_flow_proto::Revision;
+use mcp_flow_server::{ConnectionInfo, Principal};
 use mcp_flow_session::question::text;
+use mcp_flow_session::store::{
+    Append, Census, Filter, Listed, PageRequest, StoreError, StoreFuture,
+};
+use mcp_flow_session::{JournalEvent, SessionId, Store, Timestamp};
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_testkit_fixture::memory;
@@ -58,9 +63,19 @@ fn every_error_is_documented() {
     }
 }
 
+/// -32000 and -32603 have examples of all their names.
+#[test]
+fn every_error_of_mcp_has_an_example() {
+    let text = include_str!("../../../docs/interaction.md");
+    for name in ["RATE_LIMITED", "PAYLOAD_TOO_LARGE", "ACCESS_DENIED", "INTERNAL_ERROR"] {
+        assert!(text.contains(&format!("\"name\":\"{name}\"")), "no example of {name}");
+    }
+}
+
 /// One example of the document, and the values of its placeholders.
 struct Example {
     peer: Peer,
+    principal: Principal,
     clock: Arc<ManualClock>,
     /// Set once the flow `booking` has other code.
     changed: Arc<AtomicBool>,
@@ -76,7 +91,9 @@ impl Example {
         let fixture = Fixture::interactive_with(|flows| {
             server_of(mode, flows, is_changed).engine(move |engine| engine.clock(hand))
         });
-        let mut peer = memory::connect(&fixture.server);
+        let principal = Principal::named("ada");
+        let info = ConnectionInfo { principal: principal.clone(), ..ConnectionInfo::new("memory") };
+        let mut peer = memory::connect_with(&fixture.server, info);
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
         match mode {
             "early" => {}
@@ -87,7 +104,7 @@ impl Example {
                 peer.initialize(Revision::V2025_11_25).await;
             }
         }
-        Self { peer, clock, changed, names: HashMap::new() }
+        Self { peer, principal, clock, changed, names: HashMap::new() }
     }
 
     async fn follow(&mut self, line: &str, number: usize) {
@@ -101,6 +118,8 @@ impl Example {
             assert!(is_same, "example {number}, expected\n{expected}\nbut there came\n{came}");
         } else if line == "# the flow changes" {
             self.changed.store(true, Ordering::SeqCst);
+        } else if line == "# the token is revoked" {
+            self.principal.revoke();
         } else if let Some(wait) = line.strip_prefix("# ") {
             let millis = wait.strip_suffix(" ms later").unwrap().parse().unwrap();
             self.clock.forward(millis);
@@ -161,8 +180,40 @@ fn server_of(
         "limited" => {
             flows.limits(SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() })
         }
+        "small" => flows.limits(SessionLimits { metadata: 16, ..SessionLimits::default() }),
+        "full" => flows.store(Arc::new(FullStore)),
         "" | "early" | "inline" => flows,
         other => panic!("no server is known for {other:?}"),
+    }
+}
+
+/// Store without room for a session.
+#[derive(Debug)]
+struct FullStore;
+
+impl Store for FullStore {
+    fn read(&self, _: SessionId) -> StoreFuture<'_, Vec<JournalEvent>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn append(&self, _: Append) -> StoreFuture<'_, ()> {
+        Box::pin(async { Err(StoreError::Full) })
+    }
+
+    fn list(&self, _: Filter, _: PageRequest) -> StoreFuture<'_, Vec<Listed>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn due(&self, _: Timestamp, _: usize) -> StoreFuture<'_, Vec<SessionId>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn census(&self) -> StoreFuture<'_, Census> {
+        Box::pin(async { Ok(Census::default()) })
+    }
+
+    fn erase(&self, _: SessionId) -> StoreFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of opening and using the database.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -43,11 +44,24 @@ pub(crate) fn guarded<T>(
 /// Catches a panic of redb: it checks its invariants with assertions, which a file damaged from
 /// outside breaks. The database may be inconsistent in memory then and has to be reopened.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, redb::Error> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+    let outer = IS_CAUGHT.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_CAUGHT.set(outer);
+    done.map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         redb::Error::Corrupted(text.unwrap_or("an assertion failed").to_owned())
     })
+}
+
+/// Returns whether a panic of this thread is turned into an error of the store. A panic hook need not
+/// report it then.
+pub fn is_panic_caught() -> bool {
+    IS_CAUGHT.get()
+}
+
+thread_local! {
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Converts an error of the database to one of the store.

@@ -50,6 +50,7 @@ use tokio::sync::mpsc;
 
 use commit::{Job, Write};
 use database::JournalDatabase;
+pub use error::is_panic_caught;
 pub use mcp_flow_store_rows::{StoreOpenError, keys};
 
 /// Store of journals in one file.

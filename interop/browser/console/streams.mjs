@@ -37,6 +37,8 @@ await main(async () => {
     if (transports[0] === "webtransport") assert.match(failure, /truncated: it ended after \d+ of 1099511627776 bytes/);
     assert.notEqual(failure, "", "a part is not taken for the whole");
     closeSync(file);
+    const last = await page.evaluate(leave);
+    if (transports[0] === "webtransport") assert.match(last, /\$\/shutdown/);
   }
 
   // The same in the console: the reason is shown, and there is nothing to save.
@@ -113,6 +115,19 @@ async function begin() {
   const stream = await client.stream(result, result.content[0]);
   globalThis.reader = stream.getReader();
   return (await reader.read()).value.length;
+}
+
+/** Closes the client, and returns what it writes then. */
+async function leave() {
+  const texts = [];
+  const write = WritableStreamDefaultWriter.prototype.write;
+  WritableStreamDefaultWriter.prototype.write = function (bytes) {
+    texts.push(new TextDecoder().decode(bytes));
+    return write.call(this, bytes);
+  };
+  client.close();
+  WritableStreamDefaultWriter.prototype.write = write;
+  return texts.join();
 }
 
 /** Reads to the end, and returns why it was truncated; nothing if it looks complete. */

@@ -137,13 +137,19 @@ fn identity(file: &File) -> Finding {
     }
 }
 
+/// Returns a sentence as the end of another.
+fn as_clause(sentence: &str) -> String {
+    let mut letters = sentence.trim_end_matches('.').chars();
+    letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
+}
+
 fn exposure(file: &File) -> Finding {
     let public = file.serve.public_addresses().next();
     match (check_exposure(file), public) {
         (Err(error), _) => {
             let message = error.to_string();
             let (problem, advice) = message.split_once('\n').unwrap_or((&message, ""));
-            Finding::fail("exposure", problem, advice)
+            Finding::fail("exposure", problem.trim_end_matches('.'), &as_clause(advice))
         }
         (Ok(()), Some(address)) if file.serve.insecure => Finding::warn(
             "exposure",
@@ -226,5 +232,19 @@ fn audit(file: &File) -> Option<Finding> {
             error.to_string(),
             "investigate the change, then move the file away to start a new log",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_clause;
+
+    #[test]
+    fn advice_is_the_end_of_a_sentence() {
+        assert_eq!(
+            as_clause("Configure a certificate, or listen."),
+            "configure a certificate, or listen"
+        );
+        assert_eq!(as_clause(""), "");
     }
 }

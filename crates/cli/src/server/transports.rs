@@ -136,7 +136,8 @@ impl ServerParts<'_> {
         if let Some(sessions) = self.sessions.cloned() {
             http = http.metrics(move || session_counts(sessions.clone()));
         }
-        let readiness = Readiness::new(self.durable_store, self.audit.cloned());
+        let engine = self.sessions.map(|sessions| sessions.engine().clone());
+        let readiness = Readiness::new(self.durable_store, self.audit.cloned(), engine);
         http = http.readiness(move || readiness.clone().check());
         match self.sessions.zip(self.keys) {
             Some((sessions, keys)) => join_nodes(http, serve, sessions, keys, self.server).await,

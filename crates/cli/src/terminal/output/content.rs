@@ -33,7 +33,7 @@ fn piece(original: &Value) -> String {
             format!("[{}: {}{}]", sanitize(name), member("uri"), size.unwrap_or_default())
         }
         Some("ref/stream") => {
-            format!("[{}, too large to show; save it with --output DIR]", member("mimeType"))
+            format!("[{}, sent as a stream; save it with --output DIR]", member("mimeType"))
         }
         // Types of a later revision or of the server's own.
         _ => sanitize(&piece.to_string()),
@@ -62,7 +62,7 @@ pub(crate) fn contents(resource: &Value) -> String {
     let kind = resource["mimeType"].as_str().map(sanitize);
     let kind = kind.unwrap_or_else(|| "unknown type".to_owned());
     if resource["blob"].is_null() {
-        return format!("[{uri}: {kind}, too large to show; save it with --output DIR]");
+        return format!("[{uri}: {kind}, sent apart; save it with --output DIR]");
     }
     format!("[{uri}: {kind}, {}]", size_of_base64(&resource["blob"]))
 }
@@ -119,6 +119,10 @@ mod tests {
                 "[audio: audio/wav, 1 B]",
             ),
             (json!({"type": "resource", "resource": {"uri": "a:b", "text": "inside"}}), "inside"),
+            (
+                json!({"type": "resource", "resource": {"uri": "a:b", "mimeType": "text/plain"}}),
+                "[a:b: text/plain, sent apart; save it with --output DIR]",
+            ),
             (
                 json!({"type": "resource", "resource": {"uri": "a:b", "blob": "AAAA"}}),
                 "[a:b: unknown type, 3 B]",
