@@ -34,7 +34,7 @@ export function trafficView(app) {
     const all = held ?? app.watched.exchanges;
     const isWanted = (/** @type {any} */ item) =>
       (kind === "all" || item.error || item.failed) &&
-      (upstream === "" || isAbout(item, upstream)) &&
+      (upstream === "" || item.upstream === upstream) &&
       (wanted === "" || `${item.method} ${item.params} ${item.client ?? ""} ${item.principal} ${item.transport}`.toLowerCase().includes(wanted));
     const items = all.filter(isWanted).reverse();
     list.set(items);
@@ -95,14 +95,6 @@ function upstreamFilter(upstreams, chosen, onchoose) {
   const select = h("select", { "aria-label": "Filter by upstream", onchange: () => onchoose(select.value) }, ...options.map((name) => h("option", { value: name }, name || "All upstreams")));
   select.value = options.includes(chosen) ? chosen : "";
   return select;
-}
-
-/** Returns whether an exchange went to an upstream: by the name of its tool or prompt, or the error. @param {any} item @param {string} upstream */
-export function isAbout(item, upstream) {
-  const prefix = `${upstream.replace(/[^A-Za-z0-9_-]/g, "_")}.`;
-  const params = parsed(item.params);
-  const names = [params.name, params.arguments?.name, params.ref?.name].map(String);
-  return item.error?.data?.server === upstream || names.some((name) => name.startsWith(prefix));
 }
 
 /** Subject of an exchange: the tool, the prompt, the address, the session. @param {any} item */

@@ -60,6 +60,9 @@ struct Exchange {
     revision: Option<&'static str>,
     id: Value,
     method: String,
+    /// Server behind this one that the request is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<String>,
     /// JSON, truncated.
     params: String,
     /// JSON, truncated.
@@ -254,6 +257,7 @@ impl Exchange {
             revision: observed.peer.map(|peer| peer.revision.name()),
             id: serde_json::to_value(observed.id).unwrap_or_default(),
             method: observed.method.to_owned(),
+            upstream: observed.upstream.map(str::to_owned),
             params: observed.params.to_owned(),
             result,
             error,

@@ -37,7 +37,10 @@ fn server_kept_by(may: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> S
     let fail = Tool::builder("fail")
         .quick(|_: &Context, _: Nothing| Err::<String, _>(Failure::new("NO", "it does not work")))
         .unwrap();
-    let server = Server::builder("watched", "1.0.0").tools([echo, fail]);
+    let forward = Tool::builder("forward")
+        .quick(|context: &Context, _: Nothing| context.forwarded_to("up"))
+        .unwrap();
+    let server = Server::builder("watched", "1.0.0").tools([echo, fail, forward]);
     admin.add_to(flows.add_to(server)).build().unwrap()
 }
 
@@ -137,12 +140,13 @@ async fn exchanges_are_pushed_and_bounded() {
     ada.call_tool("echo", json!({"long": "é".repeat(9000)})).await;
     ada.call_tool("fail", json!({})).await;
     ada.call("nothing/here", json!({})).await;
+    ada.call_tool("forward", json!({})).await;
     let mut exchanges = Vec::new();
-    while exchanges.len() < 3 {
+    while exchanges.len() < 4 {
         let told = pushed(&mut keeper, "traffic", |_| true).await;
         exchanges.extend(told["exchanges"].as_array().unwrap().clone());
     }
-    let [echo, fail, unknown] = &exchanges[..] else { panic!("{exchanges:?}") };
+    let [echo, fail, unknown, forward] = &exchanges[..] else { panic!("{exchanges:?}") };
     assert_eq!((&echo["method"], &echo["principal"]), (&json!("tools/call"), &json!("ada")));
     assert_eq!((&echo["transport"], &echo["revision"]), (&json!("memory"), &json!("2025-11-25")));
     assert!(echo["params"].as_str().unwrap().len() <= 4096);
@@ -151,10 +155,11 @@ async fn exchanges_are_pushed_and_bounded() {
     assert!(echo["time"].as_f64().unwrap() >= 0.0);
     assert_eq!((&echo["failed"], &fail["failed"]), (&json!(false), &json!(true)));
     assert_eq!(unknown["error"]["code"], -32601);
+    assert_eq!((&forward["upstream"], echo.get("upstream")), (&json!("up"), None));
     // A second watch gets the history, and can be ended.
     let again = json!({"topics": ["traffic"], "history": true});
     let again = keeper.call("admin/watch", again).await["result"].clone();
-    assert_eq!(again["exchanges"].as_array().unwrap().len(), 3);
+    assert_eq!(again["exchanges"].as_array().unwrap().len(), 4);
     for (id, ended) in [(&again["watchId"], true), (&again["watchId"], false)] {
         let told = keeper.call("admin/unwatch", json!({"watchId": id})).await;
         assert_eq!(told["result"]["ended"], ended);

@@ -14,6 +14,7 @@ pub(crate) mod signing;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_proto::model::CancelParams;
@@ -50,6 +51,7 @@ pub(crate) struct Connection {
     inner: Weak<ClientInner>,
     over: watch::Sender<bool>,
     invalid_messages: AtomicUsize,
+    unsolicited: parking_lot::Mutex<Unsolicited>,
     invalid_sample: parking_lot::Mutex<Option<String>>,
 }
 
@@ -82,6 +84,7 @@ impl Connection {
             inner,
             over: watch::Sender::new(false),
             invalid_messages: AtomicUsize::new(0),
+            unsolicited: parking_lot::Mutex::new(Unsolicited { since: Instant::now(), count: 0 }),
             invalid_sample: parking_lot::Mutex::new(None),
         }
     }
@@ -244,6 +247,7 @@ impl Connection {
         decoded: Result<Incoming<'_>, InvalidMessage>,
     ) {
         log_message("received", encoding, frame);
+        self.limit_unsolicited();
         match decoded {
             Ok(Incoming::Message(message)) => self.dispatch(message, None),
             Ok(Incoming::Batch(batch)) => self.dispatch_batch(batch),
@@ -387,6 +391,32 @@ impl Connection {
         }
     }
 
+    /// Closes the connection if the server floods it while nothing was asked.
+    fn limit_unsolicited(&self) {
+        if !self.pending.is_idle() {
+            return;
+        }
+        let Some(limit) = self.inner.upgrade().map(|inner| inner.options.max_unsolicited) else {
+            return;
+        };
+        let mut unsolicited = self.unsolicited.lock();
+        if unsolicited.since.elapsed() >= UNSOLICITED_WINDOW {
+            *unsolicited = Unsolicited { since: Instant::now(), count: 0 };
+        }
+        unsolicited.count += 1;
+        let is_flood = unsolicited.count > limit;
+        drop(unsolicited);
+        if is_flood {
+            self.close(TransportError::InvalidMessage(format!(
+                "the server sent more than {limit} messages within {} while no request was pending",
+                crate::error::Seconds(UNSOLICITED_WINDOW)
+            )));
+            if let Some(transport) = self.transport().cloned() {
+                tokio::spawn(async move { transport.close().await });
+            }
+        }
+    }
+
     /// Tolerates an invalid message, up to a limit: some servers log to standard output.
     fn note_invalid_message(&self, what: &str, frame: &[u8]) {
         let start: String = String::from_utf8_lossy(&frame[..frame.len().min(400)]).into_owned();
@@ -460,6 +490,13 @@ pub(crate) enum RequestError {
     Usage(String),
 }
 
+/// Messages of the server while no request was pending, since a time.
+#[derive(Debug)]
+struct Unsolicited {
+    since: Instant,
+    count: u32,
+}
+
 /// A pending request. Dropping it before its response has arrived cancels it.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -518,6 +555,9 @@ fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
 
 /// Log target of messages.
 const MESSAGES: &str = "mcp_flow::message";
+
+/// Time in which messages of the server that belong to no request are counted.
+const UNSOLICITED_WINDOW: Duration = Duration::from_secs(10);
 
 /// Maximum number of messages in a batch.
 const MAX_IN_BATCH: usize = 10_000;

@@ -1,11 +1,13 @@
 //! Client options: protocol revision, timeouts, limits, reconnection and signing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{ClientExtensions, Implementation, LogLevel};
 
 use crate::connection::signing::Signing;
+use crate::transport::Spool;
 
 /// Options of a client. The defaults are safe with untrusted servers.
 #[derive(Clone, Debug)]
@@ -36,6 +38,10 @@ pub struct ClientOptions {
     pub answer_timeout: Duration,
     /// Maximum size of a message from the server, in bytes. Defaults to 64 MiB.
     pub frame_limit: usize,
+    /// Temporary files for the large texts and bytes of results that are longer than
+    /// [`frame_limit`](Self::frame_limit), over stdio and HTTP. Tokens stand in their places, for
+    /// [`Spool::take`]. Defaults to none: such results fail.
+    pub spool: Option<Arc<Spool>>,
     /// Maximum number of pages read of one list. Defaults to 1,000.
     pub max_pages: usize,
     /// Maximum number of entries read of one list. Defaults to 100,000.
@@ -48,6 +54,9 @@ pub struct ClientOptions {
     pub tasks: bool,
     /// Maximum number of concurrent requests from the server; more are rejected. Defaults to 16.
     pub max_server_requests: usize,
+    /// Limit on the messages that the server sends within ten seconds while no request is pending. Beyond
+    /// it the connection is closed. Defaults to 100,000.
+    pub max_unsolicited: u32,
     /// Validate structured content of tools against their output schemas. Defaults to true. If the
     /// tools have not been listed yet, the first call lists them.
     pub validate_output: bool,
@@ -74,11 +83,13 @@ impl Default for ClientOptions {
             total_timeout: Duration::from_secs(3600),
             answer_timeout: Duration::from_secs(600),
             frame_limit: 64 << 20,
+            spool: None,
             max_pages: 1000,
             max_entries: 100_000,
             max_rounds: 64,
             tasks: true,
             max_server_requests: 16,
+            max_unsolicited: 100_000,
             validate_output: true,
             health: None,
             backoff: Backoff::default(),

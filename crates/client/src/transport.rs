@@ -5,6 +5,7 @@
 //! client knows nothing of pipes, sockets and streams.
 
 mod lookup;
+mod spool;
 mod task;
 
 use std::any::Any;
@@ -24,10 +25,12 @@ use tokio::io::AsyncBufRead;
 use tokio_util::io::StreamReader;
 
 pub use lookup::lookup;
+pub use spool::{Spool, SpoolError, SpoolWriter, Spooled};
 pub use task::{Outbox, task_transport};
 
 use crate::connection::Connection;
 use crate::connection::signing::SignedChannel;
+use crate::options::ClientOptions;
 
 /// Opens connections to one server.
 ///
@@ -244,6 +247,7 @@ impl fmt::Debug for ContentStream {
 pub struct Inbox {
     connection: Weak<Connection>,
     frame_limit: usize,
+    spool: Option<Arc<Spool>>,
     /// Signing state, if messages are signed.
     signed: Option<SignedChannel>,
 }
@@ -251,10 +255,13 @@ pub struct Inbox {
 impl Inbox {
     pub(crate) fn new(
         connection: &Arc<Connection>,
-        frame_limit: usize,
+        options: &ClientOptions,
         signed: Option<SignedChannel>,
     ) -> Self {
-        Self { connection: Arc::downgrade(connection), frame_limit, signed }
+        let ClientOptions { frame_limit, spool, .. } = options;
+        // A signature is of the whole message.
+        let spool = spool.clone().filter(|_| signed.is_none());
+        Self { connection: Arc::downgrade(connection), frame_limit: *frame_limit, spool, signed }
     }
 
     /// Accepts signed messages out of order, as HTTP delivers them.
@@ -285,6 +292,11 @@ impl Inbox {
     /// Maximum size of a message, in bytes. A transport buffers no more than that.
     pub fn frame_limit(&self) -> usize {
         self.frame_limit
+    }
+
+    /// Begins a message that is longer than that; `None` if it has to fail.
+    pub fn spool(&self) -> Option<SpoolWriter> {
+        self.spool.as_ref().map(|spool| spool.write(self.frame_limit))
     }
 
     /// Receives one complete message. Never waits.
@@ -407,6 +419,14 @@ pub enum TransportError {
     /// The connection, or its session, was lost. Pending requests may have been processed.
     #[error("{0}")]
     Lost(String),
+    /// The process of the server has ended. Pending requests may have been processed.
+    #[error("{what}; last stderr output: {stderr}")]
+    Exited {
+        /// Description, with the exit status if it is an error.
+        what: String,
+        /// Last output on standard error, which may have secrets.
+        stderr: String,
+    },
     /// The server sent an invalid or oversized message.
     #[error("{0}")]
     InvalidMessage(String),
@@ -420,5 +440,10 @@ impl TransportError {
     pub fn unreachable(what: impl Into<String>, source: io::Error) -> Self {
         let what = format!("{}: {source}", what.into());
         Self::Unreachable { what, source: Some(Arc::new(source)) }
+    }
+
+    /// Returns whether the connection was lost, with what was pending on it.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Exited { .. })
     }
 }

@@ -83,6 +83,47 @@ async fn reconnecting_stops_after_the_last_attempt() {
     assert!(delays.windows(2).all(|pair| pair[1] > pair[0]), "{delays:?}");
 }
 
+/// MCP-069: a connection that is lost before anybody could use it fails requests with its reason, and
+/// a log level that a server exits on is not set again.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_lost_while_it_opens_hangs_nobody() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("initialize") => peer.send(result(
+            message,
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
+                "serverInfo": {"name": "scripted", "version": "1"}}),
+        )),
+        Some("logging/setLevel") => peer.hang_up(),
+        Some("tools/list" | "ping") => peer.send(result(message, json!({}))),
+        _ => handshake(message, peer),
+    });
+    let limit = Duration::from_secs(600);
+    let builder = Client::builder().with(|options| {
+        options.revision = RevisionPolicy::Only(Revision::V2025_11_25);
+        options.log_level = Some(mcp_flow_client::model::LogLevel::Info);
+    });
+    let connected = tokio::time::timeout(limit, builder.connect(script.connector())).await;
+    let client = connected.expect("it connects").unwrap();
+    client.ping().await.unwrap();
+    assert_eq!(script.connections(), 2);
+
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("initialize") => {
+            handshake(message, peer);
+            peer.hang_up();
+        }
+        _ => handshake(message, peer),
+    });
+    let builder = Client::builder()
+        .with(|options| options.revision = RevisionPolicy::Only(Revision::V2025_11_25));
+    let used = async {
+        let client = builder.connect(script.connector()).await?;
+        client.ping().await
+    };
+    let error = tokio::time::timeout(limit, used).await.expect("it ends").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+}
+
 /// MCP-070: two missed pings close the connection.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_misses_pings_is_lost() {

@@ -7,6 +7,7 @@ use mcp_flow_proto::RpcError;
 use parking_lot::Mutex;
 
 use crate::error;
+use crate::settings::UpstreamSettings;
 
 /// Circuit breaker: after three failed starts in a row, further ones wait.
 #[derive(Debug, Default)]
@@ -17,7 +18,16 @@ pub(crate) struct Breaker {
 #[derive(Debug, Default)]
 pub(crate) struct BreakerState {
     pub(crate) failures: u32,
-    pub(crate) last: Option<(Instant, String)>,
+    pub(crate) last: Option<(Instant, Reason)>,
+}
+
+/// Reason of a failed start.
+#[derive(Clone, Debug)]
+pub(crate) struct Reason {
+    /// For callers: without the target, whose arguments may be secrets, and the output of the upstream.
+    pub(crate) shown: String,
+    /// For operators.
+    pub(crate) full: String,
 }
 
 impl Breaker {
@@ -26,7 +36,7 @@ impl Breaker {
         let state = self.state.lock();
         let Some((failed, reason)) = &state.last else { return Ok(()) };
         if *failed >= asked {
-            return Err(error::unavailable(server, reason, None));
+            return Err(error::unavailable(server, &reason.shown, None));
         }
         if state.failures < MAX_FAILURES {
             return Ok(());
@@ -34,7 +44,8 @@ impl Breaker {
         let delay = backoff(state.failures + 1 - MAX_FAILURES);
         match delay.checked_sub(failed.elapsed()) {
             Some(rest) if !rest.is_zero() => {
-                let what = format!("it failed to start {} times, last: {reason}", state.failures);
+                let (failures, last) = (state.failures, &reason.shown);
+                let what = format!("it failed to start {failures} times, last: {last}");
                 Err(error::unavailable(server, &what, Some(rest)))
             }
             _ => Ok(()),
@@ -46,12 +57,14 @@ impl Breaker {
     }
 
     /// Records a failed attempt, and returns it as the caller's error.
-    pub(crate) fn failed(&self, server: &str, failure: &Error) -> RpcError {
-        let reason = sanitize::shorten(&failure.to_string(), 1000);
+    pub(crate) fn failed(&self, settings: &UpstreamSettings, failure: &Error) -> RpcError {
+        let shown = error::reason(settings, failure);
+        let full = sanitize::shorten(&failure.to_string(), 1000);
         let mut state = self.state.lock();
         state.failures = state.failures.saturating_add(1);
-        state.last = Some((Instant::now(), reason.clone()));
-        error::unavailable(server, &reason, None)
+        let failed = error::unavailable(&settings.name, &shown, None);
+        state.last = Some((Instant::now(), Reason { shown, full }));
+        failed
     }
 }
 

@@ -1,9 +1,10 @@
 //! Definitions that an upstream lists.
 
-use mcp_flow_client::{Client, Error};
+use mcp_flow_client::{Client, Error, sanitize};
 use mcp_flow_proto::model::{
     Meta, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
+use serde_json::{Map, Value, json};
 
 use crate::settings::UpstreamSettings;
 
@@ -56,13 +57,54 @@ impl Definitions {
         Ok(tools)
     }
 
-    /// Keeps the tools that are exposed.
+    /// Keeps the tools that are exposed, with schemas that clients accept.
     pub(crate) fn exposed(mut self, settings: &UpstreamSettings, prefix: &str) -> Self {
+        let prefixes = [prefix, &settings.name];
         self.tools.retain(|tool| {
-            settings.expose.contains(prefix, &[&tool.name, settings.served_name(&tool.name)])
+            settings.expose.contains(prefixes, &[&tool.name, settings.served_name(&tool.name)])
         });
+        self.tools.iter_mut().for_each(|tool| mend_schemas(&settings.name, tool));
         self
     }
+}
+
+/// Replaces an input schema that violates the specification by one for any object, and drops such an
+/// output schema: clients reject the whole list for one of them.
+fn mend_schemas(server: &str, tool: &mut ToolDefinition) {
+    let is_object = tool.input_schema.get("type").is_some_and(|kind| kind == "object");
+    if !is_object || !mend_members(&mut tool.input_schema) {
+        warn_of_schema(server, &tool.name, "input schema", "any object is accepted");
+        tool.input_schema = Map::from_iter([("type".to_owned(), "object".into())]);
+    }
+    if tool.output_schema.as_mut().is_some_and(|schema| !mend_members(schema)) {
+        warn_of_schema(server, &tool.name, "output schema", "it is not served");
+        tool.output_schema = None;
+    }
+}
+
+fn warn_of_schema(server: &str, tool: &str, what: &str, instead: &str) {
+    let tool = sanitize::shorten(tool, 128);
+    tracing::warn!(server, "the {what} of the tool {tool:?} is invalid; {instead}");
+}
+
+/// Checks the members that clients check, and writes schemas that are `true` or `false` as objects.
+/// Returns whether they are valid.
+fn mend_members(schema: &mut Map<String, Value>) -> bool {
+    let are_strings =
+        |names: &Value| names.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+    if !schema.get("required").is_none_or(are_strings) {
+        return false;
+    }
+    let Some(properties) = schema.get_mut("properties") else { return true };
+    let Value::Object(properties) = properties else { return false };
+    properties.values_mut().all(|property| {
+        match property {
+            Value::Bool(true) => *property = json!({}),
+            Value::Bool(false) => *property = json!({"not": {}}),
+            _ => {}
+        }
+        property.is_object()
+    })
 }
 
 /// Removes the members of `_meta` that belong to one hop.

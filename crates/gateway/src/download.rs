@@ -6,16 +6,19 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
-use mcp_flow_client::transport::{ContentStream, TransportError};
+use mcp_flow_client::transport::{ContentStream, Spool, TransportError};
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::model::{Content, Meta, ResourceBody, ResourceLink};
+use mcp_flow_proto::model::{Content, Meta, ResourceBody, ResourceContents, ResourceLink};
 use mcp_flow_server::{Bulk, Context};
 use serde_json::json;
 use url::Url;
 
+use crate::error;
 use crate::isolation::Caller;
 use crate::upstream::Upstream;
 
@@ -97,6 +100,51 @@ pub(crate) fn take_large(content: &mut Content, limit: usize) -> Option<Bulk> {
     })
 }
 
+/// Takes an item of a result whose text or bytes are in a temporary file.
+pub(crate) fn take_spooled(spool: &Spool, content: &Content) -> Option<Bulk> {
+    match content {
+        Content::Text { text, .. } => spooled(spool, text, "text", Some("text/plain")),
+        Content::Image { data, mime_type, .. } => {
+            spooled(spool, &token(&data.0)?, "image", Some(&**mime_type))
+        }
+        Content::Audio { data, mime_type, .. } => {
+            spooled(spool, &token(&data.0)?, "audio", Some(&**mime_type))
+        }
+        Content::Resource { resource, .. } => spooled_contents(spool, resource),
+        _ => None,
+    }
+}
+
+/// Takes the contents of a resource that are in a temporary file.
+pub(crate) fn spooled_contents(spool: &Spool, contents: &ResourceContents) -> Option<Bulk> {
+    let name = contents.uri.rsplit('/').next().unwrap_or_default();
+    let mime_type = contents.mime_type.as_deref();
+    match &contents.body {
+        ResourceBody::Text(text) => spooled(spool, text, name, mime_type),
+        ResourceBody::Blob(blob) => spooled(spool, &token(&blob.0)?, name, mime_type),
+        ResourceBody::Stream(_) => None,
+    }
+}
+
+/// The token in the place of bytes, which were decoded with the message.
+fn token(bytes: &[u8]) -> Option<String> {
+    // Others are longer, or shorter.
+    (bytes.len() == 48).then(|| STANDARD.encode(bytes))
+}
+
+fn spooled(spool: &Spool, token: &str, name: &str, mime_type: Option<&str>) -> Option<Bulk> {
+    let content = spool.take(token)?;
+    let length = content.length();
+    let reader = content.into_reader();
+    let reader =
+        reader.inspect_err(|error| tracing::error!("cannot read a temporary file: {error}"));
+    let bulk = Bulk::reader(name, reader.ok()?).with_size(length);
+    Some(match mime_type {
+        Some(mime_type) => bulk.with_mime_type(mime_type),
+        None => bulk,
+    })
+}
+
 type Pieces = BoxStream<'static, Result<Bytes, TransportError>>;
 
 /// Opens a download. Its connection is in use until the content has been read.
@@ -109,7 +157,8 @@ async fn open(
     let lease = upstream.lease(&caller, None).await.map_err(unavailable)?;
     let link = json!({"type": "resource_link", "uri": url});
     let opened = lease.client().open_content(&link).await;
-    let opened = opened.map_err(|failure| TransportError::Lost(failure.to_string()))?;
+    let opened = opened
+        .map_err(|failure| TransportError::Lost(error::reason(&upstream.settings, &failure)))?;
     let bytes = opened.bytes.map(move |piece| {
         let _in_use = &lease;
         piece

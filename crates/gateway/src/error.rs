@@ -1,5 +1,6 @@
 //! Failures of upstreams, as callers see them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mcp_flow_client::transport::TransportError;
@@ -8,6 +9,7 @@ use mcp_flow_proto::error::{MISSING_CLIENT_CAPABILITY, RpcErrorKind};
 use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Value, json};
 
+use crate::settings::UpstreamSettings;
 use crate::url_questions::URL_ELICITATION_REQUIRED;
 
 /// The upstream was lost during the request, which may have taken effect.
@@ -38,9 +40,11 @@ const fn kind(name: &'static str, stateless_code: i32, message: &'static str) ->
     RpcErrorKind { domain: "gateway", name, code: -32000, stateless_code, message }
 }
 
-/// A failure of a request to an upstream.
-pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
-    let details = sanitize::shorten(&error.to_string(), MAX_DETAILS_LENGTH);
+/// A failure of a request to an upstream, as its caller sees it. Operators see the whole text in
+/// the log and in the upstream's status.
+pub(crate) fn from_client(settings: &UpstreamSettings, error: Error) -> RpcError {
+    let server = settings.name.as_str();
+    let details = reason(settings, &error);
     match error {
         Error::Server(error) => {
             let code = i32::try_from(error.code).unwrap_or(UPSTREAM_ERROR.code);
@@ -72,6 +76,35 @@ pub(crate) fn from_client(server: &str, error: Error) -> RpcError {
         Error::Denied(_) => RpcError::new(NOT_ANSWERED).with("server", server).details(details),
         Error::Usage(_) => RpcError::invalid_params(details).with("server", server),
         _ => RpcError::new(UPSTREAM_ERROR).with("server", server).details(details),
+    }
+}
+
+/// The reason of a failure, for callers: without the address or the command of the upstream and its
+/// output, which may have secrets.
+pub(crate) fn reason(settings: &UpstreamSettings, error: &Error) -> String {
+    let text = match error {
+        Error::Connect { source, .. } => format!("it cannot be reached: {}", cause(source)),
+        Error::Lost { method, source } => {
+            format!("the connection was lost during {method}: {}", cause(source))
+        }
+        Error::Unfollowed { task, source } => {
+            format!("task {task} was not followed to its end: {}", reason(settings, source))
+        }
+        other => other.to_string(),
+    };
+    let target = settings.connector.target();
+    let text = if target.is_empty() { text } else { text.replace(target, "the server") };
+    sanitize::shorten(&text, MAX_DETAILS_LENGTH)
+}
+
+fn cause(error: &TransportError) -> Cow<'_, str> {
+    match error {
+        TransportError::Exited { what, .. } => what.into(),
+        TransportError::Unreachable { source: Some(source), .. } => source.to_string().into(),
+        TransportError::Unreachable { what, .. } => what.into(),
+        TransportError::Unauthorized { .. } => "it requires a login".into(),
+        TransportError::Refused { status, .. } => format!("HTTP status {status}").into(),
+        other => other.to_string().into(),
     }
 }
 
@@ -129,12 +162,12 @@ pub(crate) fn not_approved(server: &str, reason: &str) -> RpcError {
     RpcError::new(NOT_APPROVED).with("server", server).details(details)
 }
 
-/// The error for a call of a quarantined tool.
-pub(crate) fn quarantined(server: &str, tool: &str) -> RpcError {
+/// The error for a call of a quarantined tool, with its name for `pins`.
+pub(crate) fn quarantined(server: &str, tool: &str, served_name: &str) -> RpcError {
     let tool = sanitize::shorten(tool, 128);
     let details = format!(
         "Its definition is new or has changed. An operator approves it with `mcp-flow pins approve \
-         {server}.{tool}` or in the console."
+         {served_name}` or in the console."
     );
     RpcError::new(QUARANTINED).with("server", server).with("tool", tool).details(details)
 }
@@ -189,7 +222,7 @@ mod tests {
             unavailable("up", "it is gone", None),
             unusable("up", "it sent nonsense"),
             not_approved("up", "Nobody answered"),
-            quarantined("up", "tool"),
+            quarantined("up", "tool", "up.tool"),
         ] {
             assert_eq!(from_journal(&to_journal(&error)), error);
         }

@@ -94,7 +94,7 @@ impl Forwarded {
         if let Err(error) = &outcome
             && error.has("server")
         {
-            upstream.metrics.record_error(error);
+            upstream.record_error(error);
         }
         outcome
     }
@@ -364,7 +364,7 @@ pub(crate) fn start<P: RequestParams>(
 }
 
 pub(crate) fn failed(upstream: &Upstream, failure: Error) -> RpcError {
-    error::from_client(upstream.name(), failure)
+    upstream.failed(failure)
 }
 
 /// Result of a stateless upstream.

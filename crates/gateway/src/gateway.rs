@@ -181,6 +181,18 @@ impl Gateway {
         first.server()
     }
 
+    /// Waits until an attempt to start the first upstream has failed, though others follow.
+    pub(crate) async fn first_failure(&self) {
+        let first = self.inner.upstreams.lock().first().cloned();
+        match first {
+            Some(first) => {
+                // The sender is a field.
+                let _ = first.retrying.subscribe().wait_for(Option::is_some).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
     /// Starts all upstreams, and waits until each has listed what it offers or has failed to, as
     /// [`status`](Self::status) says.
     pub async fn start(&self) {
@@ -469,7 +481,11 @@ impl CatalogSource for Source {
         let Some(name) = name else {
             // An empty list would say that the only server has nothing.
             let only = upstreams.iter().find(|upstream| upstream.prefix.is_empty())?;
-            let starting = || error::unavailable(only.name(), "it has not started yet", None);
+            let starting = || {
+                let last = only.retrying.borrow().as_ref().map(|last| format!(": {last}"));
+                let what = format!("it has not started yet{}", last.unwrap_or_default());
+                error::unavailable(only.name(), &what, None)
+            };
             return only.is_unknown().then(|| only.start_failure().unwrap_or_else(starting));
         };
         if kind == PermissionKind::Tool
@@ -493,7 +509,9 @@ impl CatalogSource for Source {
         if has_some || !context.may(kind, name) {
             return None;
         }
-        upstream.start_failure()
+        let failure = upstream.start_failure()?;
+        context.forwarded_to(upstream.name());
+        Some(failure)
     }
 }
 
@@ -509,10 +527,14 @@ fn refuse_quarantined(
         let tool = upstream.quarantined_tool(own)?;
         let full = naming::join(&upstream.prefix, upstream.settings.served_name(&tool));
         let is_visible = context.may(PermissionKind::Tool, &full);
-        is_visible.then(|| error::quarantined(upstream.name(), &tool))
+        is_visible.then_some((upstream, tool))
     });
-    let quarantined = found.next()?;
-    Some(Some(quarantined).filter(|_| found.next().is_none()))
+    let (upstream, tool) = found.next()?;
+    if found.next().is_some() {
+        return Some(None);
+    }
+    context.forwarded_to(upstream.name());
+    Some(Some(error::quarantined(upstream.name(), &tool, &upstream.pinned_name(&tool))))
 }
 
 /// Time that lists, and calls by names without prefix, wait for an upstream when others are there.

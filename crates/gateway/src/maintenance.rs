@@ -22,9 +22,7 @@ pub(crate) async fn maintain(upstream: Weak<Upstream>, changed: Arc<Notify>) {
                 None
             }
             Err(failure) => {
-                let wire = serde_json::to_value(failure.wire(mcp_flow_proto::Revision::BASE));
-                let details = wire.unwrap_or_default()["data"]["details"].clone();
-                let details = details.as_str().unwrap_or(failure.text()).to_owned();
+                let details = current.describe(&failure);
                 tracing::warn!(
                     server = current.name(),
                     "cannot list the upstream server: {details}"

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mcp_flow_proto::{Revision, RpcError};
 use mcp_flow_server::observe::MetricType::{self, Counter, Gauge};
 use mcp_flow_server::observe::MetricsText;
 use parking_lot::Mutex;
@@ -74,11 +73,9 @@ impl UpstreamMetrics {
     }
 
     /// Records the error of a request.
-    pub(crate) fn record_error(&self, error: &RpcError) {
+    pub(crate) fn record_error(&self, name: &str, message: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        let wire = serde_json::to_value(error.wire(Revision::BASE)).unwrap_or_default();
-        let details = wire["data"]["details"].as_str().unwrap_or(error.text());
-        self.record_failure(error.name(), details);
+        self.record_failure(name, message);
     }
 
     /// Records a failure outside of a request, such as that of a start.

@@ -4,7 +4,7 @@ use wildmatch::WildMatchPattern;
 
 /// A set of tools, where `*` matches any characters and a leading `!` excludes.
 ///
-/// A pattern matches the name of a tool with or without the prefix of its upstream. A list that only
+/// A pattern matches the name of a tool alone, or behind the name or the prefix of its upstream. A list that only
 /// excludes contains everything else.
 #[derive(Clone, Debug, Default)]
 pub struct ToolPatterns {
@@ -31,19 +31,20 @@ impl ToolPatterns {
     }
 
     /// Returns whether the set contains a tool, by any of the names it has at its upstream.
-    pub(crate) fn contains(&self, prefix: &str, names: &[&str]) -> bool {
-        matches_any(&self.included, prefix, names) && !self.excludes(prefix, names)
+    pub(crate) fn contains(&self, prefixes: [&str; 2], names: &[&str]) -> bool {
+        matches_any(&self.included, prefixes, names) && !self.excludes(prefixes, names)
     }
 
-    pub(crate) fn excludes(&self, prefix: &str, names: &[&str]) -> bool {
-        matches_any(&self.excluded, prefix, names)
+    pub(crate) fn excludes(&self, prefixes: [&str; 2], names: &[&str]) -> bool {
+        matches_any(&self.excluded, prefixes, names)
     }
 }
 
-fn matches_any(patterns: &[Pattern], prefix: &str, names: &[&str]) -> bool {
+fn matches_any(patterns: &[Pattern], prefixes: [&str; 2], names: &[&str]) -> bool {
     names.iter().any(|name| {
-        let full = format!("{prefix}.{name}");
-        patterns.iter().any(|pattern| pattern.matches(name) || pattern.matches(&full))
+        let full = prefixes.map(|prefix| format!("{prefix}.{name}"));
+        let is_full = |pattern: &Pattern| full.iter().any(|full| pattern.matches(full));
+        patterns.iter().any(|pattern| pattern.matches(name) || is_full(pattern))
     })
 }
 
@@ -72,10 +73,10 @@ impl ApprovalRules {
 
     /// Returns whether calls of a tool need approval. `only_reads` is what the tool says, if its
     /// upstream is trusted with that.
-    pub(crate) fn apply_to(&self, prefix: &str, names: &[&str], only_reads: bool) -> bool {
+    pub(crate) fn apply_to(&self, prefixes: [&str; 2], names: &[&str], only_reads: bool) -> bool {
         let is_covered = self.unless_read_only && !only_reads;
-        let is_named = matches_any(&self.patterns.included, prefix, names);
-        (is_covered || is_named) && !self.patterns.excludes(prefix, names)
+        let is_named = matches_any(&self.patterns.included, prefixes, names);
+        (is_covered || is_named) && !self.patterns.excludes(prefixes, names)
     }
 }
 
@@ -91,6 +92,7 @@ mod tests {
         for (patterns, name, is_in) in [
             (&["echo"][..], "echo", true),
             (&["up.echo"], "echo", true),
+            (&["U p.echo"], "echo", true),
             (&["other.echo"], "echo", false),
             (&["*", "!up.read_*"], "read_file", false),
             (&["*", "!read_*"], "write_file", true),
@@ -99,7 +101,7 @@ mod tests {
             (&[], "echo", false),
         ] {
             let set = ToolPatterns::new(patterns);
-            assert_eq!(set.contains("up", &[name]), is_in, "{patterns:?} {name}");
+            assert_eq!(set.contains(["up", "U p"], &[name]), is_in, "{patterns:?} {name}");
         }
     }
 
@@ -116,7 +118,7 @@ mod tests {
             (&[], "write", false, false),
         ] {
             let rules = ApprovalRules::new(patterns);
-            let applies = rules.apply_to("up", &[name], only_reads);
+            let applies = rules.apply_to(["up", "U p"], &[name], only_reads);
             assert_eq!(applies, needed, "{patterns:?} {name}");
         }
     }

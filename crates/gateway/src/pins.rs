@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::definitions::Definitions;
 use crate::difference::difference;
+use crate::naming;
 
 /// Pins of all upstreams, in a file or in memory.
 #[derive(Debug)]
@@ -50,6 +51,9 @@ struct KeptServer {
     /// By the upstream's name of the tool.
     #[serde(default)]
     tools: BTreeMap<String, Pin>,
+    /// The upstream's names of tools, by those behind the gateway with prefix, where they differ.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    served: BTreeMap<String, String>,
     /// Names of the tools that were listed last, in their order.
     #[serde(default)]
     listed: Vec<String>,
@@ -226,8 +230,14 @@ impl Pins {
         self.read_again(&mut self.state.lock())
     }
 
-    /// Records what an upstream lists now. Returns the tools that may be served.
-    pub(crate) fn record(&self, server: &str, listed: &Definitions) -> Vec<ToolDefinition> {
+    /// Records what an upstream lists now. Returns the tools that may be served. `served_name` is the
+    /// name of a tool behind the gateway.
+    pub(crate) fn record(
+        &self,
+        server: &str,
+        listed: &Definitions,
+        served_name: impl Fn(&str) -> String,
+    ) -> Vec<ToolDefinition> {
         let mut state = self.state.lock();
         self.read_again(&mut state);
         let kept = state.kept.servers.entry(server.to_owned()).or_default();
@@ -235,12 +245,17 @@ impl Pins {
         let is_first = !kept.was_listed && kept.tools.is_empty();
         kept.was_listed = true;
         kept.listed.clear();
+        kept.served.clear();
         let (mut served, mut seen) = (Vec::new(), HashSet::new());
         for tool in &listed.tools {
             if !seen.insert(&tool.name) {
                 continue;
             }
             kept.listed.push(tool.name.clone());
+            let served_name = served_name(&tool.name);
+            if own_part(server, &served_name) != Some(tool.name.as_str()) {
+                kept.served.insert(served_name.clone(), tool.name.clone());
+            }
             let definition = wire(tool);
             let pin = kept.tools.entry(tool.name.clone()).or_default();
             if pin.allows(&definition) || is_first {
@@ -251,7 +266,7 @@ impl Pins {
                 tracing::warn!(
                     server,
                     "the definition of the tool {name:?} is new or has changed; it is quarantined \
-                     until `mcp-flow pins approve {server}.{name}`"
+                     until `mcp-flow pins approve {served_name}`"
                 );
                 pin.quarantined = Some(definition);
             }
@@ -396,13 +411,31 @@ impl KeptServer {
     }
 }
 
-/// Finds the upstream and the tool that `NAME.tool` names; both may contain dots.
+/// Finds the upstream and the tool that `NAME.tool` names; both may contain dots. The names of the
+/// configuration and of the upstream come first, then those behind the gateway.
 fn locate(kept: &KeptFile, name: &str) -> Option<(String, String)> {
-    name.match_indices('.').find_map(|(dot, _)| {
-        let (server, tool) = (&name[..dot], &name[dot + 1..]);
-        let known = kept.servers.get(server)?.tools.contains_key(tool);
-        known.then(|| (server.to_owned(), tool.to_owned()))
+    let parts = || name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
+    let exact = parts().find_map(|(server, tool)| {
+        let (server, kept) = kept.servers.get_key_value(server)?;
+        let (tool, _) = kept.tools.get_key_value(tool)?;
+        Some((server.clone(), tool.clone()))
+    });
+    exact.or_else(|| {
+        parts().find_map(|(given, tool)| {
+            let prefix = naming::prefix(given);
+            let mut servers = kept.servers.iter();
+            let (server, kept) = servers.find(|(name, _)| naming::prefix(name) == prefix)?;
+            let part = naming::part(tool);
+            let served = kept.served.get(&naming::join(&prefix, &part));
+            let own = || kept.tools.keys().find(|known| naming::part(known) == part);
+            Some((server.clone(), served.or_else(own)?.clone()))
+        })
     })
+}
+
+/// The part of a name that is behind the name of its upstream.
+fn own_part<'a>(server: &str, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(server)?.strip_prefix('.')
 }
 
 fn read(path: &Path) -> io::Result<(KeptFile, Option<SystemTime>)> {

@@ -336,22 +336,32 @@ impl Pool {
             return Ok(server);
         }
         breaker.check(&settings.name, asked)?;
-        match instance.client.server().await {
-            Ok(server) => {
+        let connecting = async {
+            let server = instance.client.server().await?;
+            let attributes = match instance.client.transport().await {
+                Ok(transport) => transport.attributes_messages(),
+                Err(_) => false,
+            };
+            Ok((server, attributes))
+        };
+        // Attempts are limited by the client. This one is also for those that wait for the lock.
+        let limit = settings.connect_timeout + GRACE;
+        let connected = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
+            let what = "the attempt to connect".to_owned();
+            Err(mcp_flow_client::Error::Timeout { what, limit })
+        });
+        match connected {
+            Ok((server, attributes)) => {
                 breaker.succeeded();
-                let attributes = match instance.client.transport().await {
-                    Ok(transport) => transport.attributes_messages(),
-                    Err(_) => false,
-                };
                 let needed = !attributes && !server.revision.is_stateless();
                 instance.needs_exclusion.store(needed, Ordering::Release);
                 Ok(server)
             }
             // The account of one user says nothing about those of others.
             Err(failure) if settings.accounts.is_some() && error::is_unauthorized(&failure) => {
-                Err(error::from_client(&settings.name, failure))
+                Err(error::from_client(settings, failure))
             }
-            Err(failure) => Err(breaker.failed(&settings.name, &failure)),
+            Err(failure) => Err(breaker.failed(settings, &failure)),
         }
     }
 
@@ -422,6 +432,9 @@ impl Slot {
         }
     }
 }
+
+/// Time beyond the limit of the client in which an attempt to connect has to end.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Time for an upstream to acknowledge that it announces changes.
 const LISTEN_TIME: Duration = Duration::from_secs(5);

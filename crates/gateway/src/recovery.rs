@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use mcp_flow_engine::model::event::StepOutcome;
 use mcp_flow_engine::model::store::{Filter, PageRequest, Phase};
-use mcp_flow_engine::model::{Epoch, Owner, SessionId};
+use mcp_flow_engine::model::{Epoch, JournalEvent, Owner, SessionId};
 use mcp_flow_engine::{ClusterMember, Engine};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::asked::QuestionHints;
-use crate::session::{FLOW, Sessions};
+use crate::session::{CALL, FLOW, JournaledCall, Sessions};
 
 /// Process that has a live call, among those that share the store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -80,9 +81,12 @@ impl Sessions {
             engine.start_maintenance();
             return;
         }
-        let upstream = self.upstream(&hints.server);
-        let tool = hints.target.split_once('.').map_or("", |(_, tool)| tool);
-        if !upstream.is_some_and(|upstream| upstream.may_run_again(tool)) {
+        let Ok(journal) = engine.journal(id, owner).await else { return };
+        let may_run_again = || {
+            let call = journaled_call(&journal)?;
+            Some(call.request.may_run_again(&*self.upstream(&call.server)?))
+        };
+        if may_run_again() != Some(true) {
             let _ = engine.respond(id, owner, Value::Null.into()).await;
         }
     }
@@ -100,6 +104,16 @@ impl Sessions {
             }
         });
     }
+}
+
+/// The call of a session, as its first step has recorded it.
+fn journaled_call(journal: &[JournalEvent]) -> Option<JournaledCall> {
+    journal.iter().find_map(|event| match event {
+        JournalEvent::StepDone { key, outcome: StepOutcome::Ok(call), .. } if key == CALL => {
+            serde_json::from_value(call.clone()).ok()
+        }
+        _ => None,
+    })
 }
 
 /// Sessions that are listed at once.

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::definitions::Definitions;
-use crate::error;
 use crate::forward::Forwarded;
 use crate::isolation::Caller;
 use crate::naming;
@@ -251,7 +250,7 @@ async fn request_completion(
         return Ok(Completion::default());
     }
     let found = lease.client().complete(reference, argument, value, others).await;
-    let found = found.map_err(|failure| error::from_client(upstream.name(), failure))?;
+    let found = found.map_err(|failure| upstream.failed(failure))?;
     let known = found.values.len() as u64;
     let more = if found.has_more { known.saturating_add(1) } else { known };
     let total = found.total.unwrap_or_default().max(more);

@@ -1,8 +1,8 @@
 //! Resources of upstreams, under their own URIs.
 //!
 //! A URI belongs to the first upstream, in the order of the configuration, that lists it; otherwise to
-//! the first with a template that matches; otherwise to the one whose results linked to it. Others that
-//! list it have it with their name before it.
+//! the one with the narrowest template that matches; otherwise to the one whose results linked to it.
+//! Others that list it have it with their name before it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use crate::pool::AbortOnDrop;
 use crate::registration;
 use crate::session::Sessions;
 use crate::upstream::Upstream;
-use crate::uri_template::TemplatePattern;
+use crate::uri_template::{TemplatePattern, has_scheme};
 
 /// Resources of all upstreams.
 #[derive(Debug, Default)]
@@ -67,7 +67,8 @@ impl UpstreamResources {
         for upstream in upstreams {
             let definitions = upstream.definitions();
             let mut collisions = 0;
-            for resource in &definitions.resources {
+            let resources = definitions.resources.iter();
+            for resource in resources.filter(|known| is_usable(upstream, &known.uri)) {
                 let is_taken = |uri: &str| routes.by_uri.contains_key(uri);
                 let Some(route) = assign(upstream, &resource.uri, is_taken) else {
                     collisions += 1;
@@ -79,7 +80,8 @@ impl UpstreamResources {
                 routes.by_uri.insert(resource.uri.clone(), routes.listed.len());
                 routes.listed.push((resource, route));
             }
-            for template in &definitions.templates {
+            let templates = definitions.templates.iter();
+            for template in templates.filter(|known| is_usable(upstream, &known.uri_template)) {
                 let is_taken = |text: &str| {
                     routes.templates.iter().any(|(known, ..)| known.uri_template == text)
                 };
@@ -114,17 +116,29 @@ impl UpstreamResources {
         if let Some((_, route)) = routes.by_uri.get(uri).and_then(|at| routes.listed.get(*at)) {
             return Some(route.clone());
         }
-        let matches = |pattern: &Option<TemplatePattern>| {
-            pattern.as_ref().is_some_and(|pattern| pattern.matches(uri))
-        };
-        let template = routes.templates.iter().find(|(_, pattern, _)| matches(pattern));
-        if let Some((_, _, route)) = template {
+        // Of equal ones, the first.
+        let templates = routes.templates.iter().rev().filter_map(|(_, pattern, route)| {
+            let pattern = pattern.as_ref().filter(|pattern| pattern.matches(uri))?;
+            Some((pattern.literal_prefix(), route))
+        });
+        if let Some((_, route)) = templates.max_by_key(|(prefix, _)| *prefix) {
             return Some(route.clone());
         }
         let upstreams = self.upstreams.read();
         let linked = upstreams.iter().find(|upstream| upstream.links.contains(uri)).cloned();
         linked.map(|upstream| Route { upstream, alias: String::new() })
     }
+}
+
+/// Returns whether a URI or a template can be served: without a scheme, nobody could read it, and a
+/// template would match what others have.
+fn is_usable(upstream: &Upstream, uri: &str) -> bool {
+    let is_usable = has_scheme(uri);
+    if !is_usable {
+        let uri = sanitize::shorten(uri, 200);
+        tracing::warn!(server = upstream.name(), "{uri:?} is no URI, and is not served");
+    }
+    is_usable
 }
 
 /// The route of a URI or template that an upstream lists: its own, or with the upstream's name before

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::definitions::strip_protocol_members;
-use crate::download::{Download, take_large};
+use crate::download::{Download, spooled_contents, take_large, take_spooled};
 use crate::error;
 use crate::upstream::Upstream;
 
@@ -66,8 +66,9 @@ pub(crate) async fn reply_tool(
             Some(download) => download.into_bulk(upstream, context),
             None => {
                 upstream.links.note(item);
-                let large = is_too_large.then(|| take_large(item, limits.inline_bytes));
-                let Some(bulk) = large.flatten() else { continue };
+                let spooled = take_spooled(&upstream.spool, item);
+                let mut large = || is_too_large.then(|| take_large(item, limits.inline_bytes));
+                let Some(bulk) = spooled.or_else(|| large().flatten()) else { continue };
                 bulk
             }
         };
@@ -116,10 +117,19 @@ pub(crate) async fn reply_resource(
         let bulk = download.into_bulk(upstream, context).with_uri(format!("{alias}{own}"));
         return context.reply_contents(uri, Contents::Bulk(bulk)).await;
     }
+    if let [ReadContents::Known(contents)] = &*outcome.contents
+        && let Some(bulk) = spooled_contents(&upstream.spool, contents)
+    {
+        let bulk = bulk.with_uri(format!("{alias}{}", contents.uri));
+        return context.reply_contents(uri, Contents::Bulk(bulk)).await;
+    }
     let mut entries = Vec::with_capacity(outcome.contents.len());
     for contents in outcome.contents {
         match contents {
             ReadContents::Known(mut contents) => {
+                if spooled_contents(&upstream.spool, &contents).is_some() {
+                    return Err(error::unusable(server, "the resource has several large contents"));
+                }
                 if let Some(meta) = &mut contents.meta {
                     strip_protocol_members(meta);
                 }

@@ -195,7 +195,7 @@ impl Sessions {
 
     /// Runs a call from its approval or first question to its end.
     async fn run(self: Arc<Self>, flow: Flow, key: String) -> FlowResult<Value> {
-        let call: JournaledCall = flow.lookup("call", || self.begin(&flow, &key)).await?;
+        let call: JournaledCall = flow.lookup(CALL, || self.begin(&flow, &key)).await?;
         let mut turn = match call.first.clone() {
             Some(first) => first,
             None => match self.approve(&flow, &key, &call).await? {
@@ -389,6 +389,9 @@ pub(crate) fn random_key() -> String {
 
 /// Name of the flow.
 pub(crate) const FLOW: &str = "gateway.call";
+
+/// Key of the step that records the call.
+pub(crate) const CALL: &str = "call";
 
 /// Error of a call, in the data of its session.
 pub(crate) const ERROR: &str = "error";

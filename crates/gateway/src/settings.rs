@@ -40,8 +40,11 @@ pub struct UpstreamSettings {
     /// Time for answering a question of the upstream while its call waits, and for approving a call.
     /// Defaults to 10 minutes.
     pub answer_timeout: Duration,
-    /// Limit on the bytes of one message of the upstream, so of a result. Defaults to 16 MiB.
+    /// Limit on the bytes of one message of the upstream that are kept in memory. Defaults to 16 MiB.
     pub result_limit: usize,
+    /// Limit on the bytes of temporary files, for the large texts and bytes of results that are longer
+    /// than that, of all calls together. With 0 such results fail. Defaults to 1 GiB.
+    pub spool_limit: u64,
     /// Tools that are served. Defaults to all.
     pub expose: ToolPatterns,
     /// Names of tools behind the gateway, by the upstream's names.
@@ -92,6 +95,7 @@ impl UpstreamSettings {
             reconnect: Backoff { attempts: 1, initial_attempts: 1, ..Backoff::default() },
             answer_timeout: Duration::from_secs(600),
             result_limit: 16 << 20,
+            spool_limit: 1 << 30,
             expose: ToolPatterns::new(["*"]),
             rename: BTreeMap::new(),
             approve: ApprovalRules::default(),

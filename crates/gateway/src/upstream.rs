@@ -1,5 +1,6 @@
 //! One upstream: its connections, its definitions, and whether it can be started.
 
+mod failures;
 mod lists;
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use mcp_flow_client::transport::Connector;
+use mcp_flow_client::transport::{Connector, Spool};
 use mcp_flow_client::{Client, ClientEvent, ServerInfo, sanitize};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::LogLevel;
@@ -20,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::accounts::offered;
-use crate::breaker::{Breaker, MAX_FAILURES};
+use crate::breaker::{Breaker, MAX_FAILURES, Reason};
 use crate::definitions::Definitions;
 use crate::error;
 use crate::isolation::{Caller, PoolKey};
@@ -42,6 +43,8 @@ pub(crate) struct Upstream {
     pub(crate) links: SeenLinks,
     pub(crate) metrics: UpstreamMetrics,
     pub(crate) url_questions: Arc<UrlQuestions>,
+    /// Large content of its results.
+    pub(crate) spool: Arc<Spool>,
     /// Resources and templates whose URIs another upstream has.
     pub(crate) collisions: AtomicUsize,
     pins: Arc<Pins>,
@@ -64,7 +67,11 @@ pub(crate) struct Upstream {
     maintenance: Mutex<Option<AbortHandle>>,
     /// Called with this upstream when its definitions have changed.
     on_change: OnChange,
+    /// Reason of the last failed attempt to connect, while others follow, for the operator.
+    pub(crate) retrying: watch::Sender<Option<String>>,
     log_level: Mutex<Option<LogLevel>>,
+    /// The last failure of a request, as callers and as operators see it.
+    last_failure: Mutex<Option<Reason>>,
     /// Principal whose account lists the definitions, where each has its own.
     lister: Mutex<Option<String>>,
 }
@@ -132,6 +139,7 @@ impl Upstream {
         let was_listed = known.is_some();
         let known = offered(known.unwrap_or_default(), &settings, &prefix);
         Arc::new(Self {
+            spool: Spool::new(std::env::temp_dir(), settings.spool_limit),
             settings,
             prefix,
             links: SeenLinks::default(),
@@ -150,7 +158,9 @@ impl Upstream {
             changed: Arc::default(),
             maintenance: Mutex::default(),
             on_change: Box::new(on_change),
+            retrying: watch::Sender::new(None),
             log_level: Mutex::default(),
+            last_failure: Mutex::default(),
             lister: Mutex::default(),
         })
     }
@@ -324,8 +334,10 @@ impl Upstream {
                 options.request_timeout = settings.call_timeout;
                 options.total_timeout = MAX_CALL_DURATION;
                 options.frame_limit = settings.result_limit;
+                options.spool = (settings.spool_limit > 0).then(|| self.spool.clone());
                 options.max_pages = MAX_PAGES;
                 options.max_entries = MAX_ENTRIES;
+                options.max_unsolicited = MAX_UNSOLICITED;
                 options.log_level = *self.log_level.lock();
                 // The breaker decides about further attempts.
                 options.backoff = settings.reconnect;
@@ -374,10 +386,17 @@ impl Upstream {
     /// Follows the events of a connection.
     fn follow_events(self: &Arc<Self>, client: &Client, lists_changes: bool) -> AbortOnDrop {
         let (changed, name) = (self.changed.clone(), self.name().to_owned());
-        let url_questions = self.url_questions.clone();
+        let (url_questions, retrying) = (self.url_questions.clone(), self.retrying.clone());
         let mut events = client.events();
         let task = tokio::spawn(async move {
             while let Some(event) = events.next().await {
+                match &event {
+                    ClientEvent::Retrying { reason, .. } => {
+                        retrying.send_replace(Some(sanitize::shorten(reason, 500)));
+                    }
+                    ClientEvent::Connected { .. } => drop(retrying.send_replace(None)),
+                    _ => {}
+                }
                 match event {
                     ClientEvent::Connected { again: true, .. } => changed.notify_one(),
                     ClientEvent::ToolsChanged
@@ -407,13 +426,17 @@ impl Upstream {
             annotations.is_some_and(|annotations| annotations.read_only_hint == Some(true))
         };
         let only_reads = settings.trust_annotations && only_reads();
-        settings.approve.apply_to(prefix, &[tool, settings.served_name(tool)], only_reads)
+        settings.approve.apply_to(
+            [prefix, &settings.name],
+            &[tool, settings.served_name(tool)],
+            only_reads,
+        )
     }
 
     /// Returns whether a call of a tool may be sent again if it is not known whether it took effect.
     pub(crate) fn may_run_again(&self, tool: &str) -> bool {
         let Self { settings, prefix, .. } = self;
-        settings.rerun.contains(prefix, &[tool, settings.served_name(tool)])
+        settings.rerun.contains([prefix, &settings.name], &[tool, settings.served_name(tool)])
     }
 
     /// Closes connections that nobody has used for a while.
@@ -448,21 +471,6 @@ impl Upstream {
         !self.is_listed() && self.listed.lock().is_none()
     }
 
-    /// The error for a request that needs a definition, if it could not be started or listed the last
-    /// time.
-    pub(crate) fn start_failure(&self) -> Option<RpcError> {
-        let failed = self.breaker.state.lock().last.as_ref().map(|(_, reason)| reason.clone());
-        let unavailable = |reason: &str| error::unavailable(self.name(), reason, None);
-        match failed {
-            Some(reason) => Some(unavailable(&reason)),
-            None => self.listing_failure.lock().as_ref().map(|failure| match failure.name() {
-                // The request was not sent, whatever became of the list.
-                "UPSTREAM_LOST" => unavailable("it cannot be listed"),
-                _ => failure.clone(),
-            }),
-        }
-    }
-
     pub(crate) fn status(&self) -> UpstreamStatus {
         let breaker = self.breaker.state.lock();
         let connections = self.pools.lock().values().map(|pool| pool.open()).sum();
@@ -483,7 +491,7 @@ impl Upstream {
             },
             collisions: self.collisions.load(Ordering::Relaxed),
             failures: breaker.failures,
-            last_error: breaker.last.as_ref().map(|(_, reason)| reason.clone()),
+            last_error: breaker.last.as_ref().map(|(_, reason)| reason.full.clone()),
             calls: self.metrics.calls(),
             errors: self.metrics.errors(),
         }
@@ -514,6 +522,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Limit on a call with progress or questions.
 const MAX_CALL_DURATION: Duration = Duration::from_secs(3600);
+
+/// Limit on the messages of an upstream in ten seconds while it has nothing to do.
+const MAX_UNSOLICITED: u32 = 10_000;
 
 /// Limit on the pages of an upstream's list.
 const MAX_PAGES: usize = 200;

@@ -29,6 +29,12 @@ impl TemplatePattern {
         Some(Self { literals })
     }
 
+    /// Number of characters before the first expression: of two templates, the one with more is the
+    /// narrower one.
+    pub(crate) fn literal_prefix(&self) -> usize {
+        self.literals.first().map_or(0, String::len)
+    }
+
     /// Returns whether a URI can be an expansion of the template.
     pub(crate) fn matches(&self, uri: &str) -> bool {
         let [first, between @ .., last] = self.literals.as_slice() else { return false };
@@ -43,11 +49,30 @@ impl TemplatePattern {
     }
 }
 
+/// Returns whether a text begins with a scheme (RFC 3986) and has no characters that no URI has.
+pub(crate) fn has_scheme(uri: &str) -> bool {
+    let Some((scheme, _)) = uri.split_once(':') else { return false };
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+    scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.chars().all(is_valid)
+        && !uri.contains(|letter: char| letter.is_control() || letter.is_whitespace())
+}
+
 const MAX_EXPRESSIONS: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::TemplatePattern;
+    use super::{TemplatePattern, has_scheme};
+
+    #[test]
+    fn uris_begin_with_a_scheme() {
+        for uri in ["x:", "note://day/{day}", "a+b-c.1:/x", "file:///é"] {
+            assert!(has_scheme(uri), "{uri:?}");
+        }
+        for bad in ["", "x", ":x", "1x:/a", "{s}:/a", "x:/a b", "x:/\u{1b}[31m", "a/b:c"] {
+            assert!(!has_scheme(bad), "{bad:?}");
+        }
+    }
 
     #[test]
     fn templates_match_their_expansions() {

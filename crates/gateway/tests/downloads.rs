@@ -13,6 +13,7 @@ use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
+use crate::failures::{lists, script};
 use crate::support::{Setup, pairs};
 
 const SIZE: usize = 3 * 1024 * 1024 + 5;
@@ -127,6 +128,69 @@ async fn large_content_arrives_in_messages_where_there_are_no_downloads() {
         assert!(cut.is_error && cut.text().contains("cannot be read"), "{}", cut.text());
         assert_eq!(client.read_text("x:/large").await.unwrap().len(), SIZE);
         setup.gateway.close().await;
+    }
+}
+
+/// Large content in messages that are longer than the gateway keeps in memory is spooled, and downloaded
+/// by callers, up to a limit.
+#[tokio::test]
+async fn results_longer_than_a_message_are_spooled() {
+    let text = Tool::builder("text").handler(async |context: Context, _: Value| {
+        context.progress(1.0, None, None);
+        content()
+    });
+    let image = Tool::builder("image")
+        .quick(|_: &Context, _: Value| Content::image(content().into_bytes(), "image/png"));
+    let resource = Resource::builder("x:/text").text(content()).unwrap();
+    let with =
+        Fixture::with(|builder| builder.tools([text.unwrap(), image.unwrap()]).resources(resource));
+    let reply = format!(
+        r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{{"content":[{{"type":"text","text":"' "$(id "$line")"; head -c {SIZE} /dev/zero | tr '\0' x; printf '"}}]}}}}\n'"#
+    );
+    let program = lists(&json!([{"name": "text"}]), &reply);
+    for (client_revision, server) in pairs() {
+        let connector_of = async || Arc::new(connector(serve(&with.server).await));
+        let mut remote = UpstreamSettings::new("remote", connector_of().await);
+        let mut full = UpstreamSettings::new("full", connector_of().await);
+        let mut local = script("local", &program);
+        for settings in [&mut remote, &mut full] {
+            settings.revision = RevisionPolicy::Only(server);
+        }
+        for settings in [&mut remote, &mut full, &mut local] {
+            settings.result_limit = 1 << 20;
+            settings.call_timeout = std::time::Duration::from_secs(60);
+        }
+        full.spool_limit = SIZE as u64 - 1;
+        let gateway = Gateway::new(vec![remote, local, full]).unwrap();
+        let server = gateway.add_to(Server::builder("gateway", "1.0.0")).build().unwrap();
+        gateway.attach(&server);
+        let builder = Client::builder();
+        let builder =
+            builder.with(|options| options.revision = RevisionPolicy::Only(client_revision));
+        let client = builder.connect(connector(serve(&server).await)).await.unwrap();
+        for name in ["remote.text", "remote.image", "local.text"] {
+            let link = link(&client, name).await;
+            assert_eq!(link["size"], json!(SIZE), "{name}");
+            let bytes = within("the download", download(&client, &link)).await.unwrap();
+            assert!(bytes.len() == SIZE && bytes.iter().all(|byte| *byte == b'x'), "{name}");
+        }
+        // With progress, it arrives as an event.
+        let outcome = client.call_tool("remote.text", json!({})).start().await.unwrap();
+        let [ContentBlock::Known(Content::ResourceLink(link))] = &*outcome.content else {
+            panic!("{outcome:?}");
+        };
+        let link = json!({"type": "resource_link", "uri": link.uri, "size": link.size});
+        assert_eq!(download(&client, &link).await.unwrap().len(), SIZE);
+        let read = client.read_resource("x:/text").raw().await.unwrap();
+        let url = &read["contents"][0]["_meta"]["mcp-flow/download"]["url"];
+        let link = json!({"type": "resource_link", "uri": url});
+        assert_eq!(download(&client, &link).await.unwrap().len(), SIZE);
+        let failed = client.call_tool("full.text", json!({})).await.unwrap_err();
+        let error = failed.server().unwrap();
+        assert_eq!(error.name(), Some("UPSTREAM_ERROR"), "{error}");
+        assert!(error.data["details"].to_string().contains("limit of 3145732 bytes"), "{error:?}");
+        client.close().await;
+        gateway.close().await;
     }
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mcp_flow_client::ClientEvent;
+use mcp_flow_client::model::LogLevel;
+use mcp_flow_client::{Backoff, ClientEvent};
 use mcp_flow_gateway::{Gateway, UpstreamSettings};
+use mcp_flow_http_client::HttpOptions;
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;
@@ -170,7 +172,7 @@ async fn invalid_names_are_mapped() {
     let long = "x".repeat(300);
     let tools = json!([
         {"name": "a b"}, {"name": "a\u{1b}b"}, {"name": "a_b"}, {"name": long},
-        {"name": "odd", "inputSchema": {"type": "object", "properties": 7, "$ref": "http://x"}},
+        {"name": "odd", "inputSchema": {"type": "object", "$ref": "http://x"}},
         {"title": "without a name"},
     ]);
     let setup = Setup::new(vec![script("up", &lists(&tools, ":"))]);
@@ -180,6 +182,140 @@ async fn invalid_names_are_mapped() {
     assert_eq!(&names[..3], ["up.a_b", "up.a_b-2", "up.a_b-3"]);
     assert_eq!((names[3].len(), &*names[4]), (128, "up.odd"));
     assert_eq!(names.len(), 5);
+    setup.gateway.close().await;
+}
+
+/// An input schema that makes clients reject the whole list is served as one that accepts any object.
+#[tokio::test]
+async fn schemas_that_hide_the_tools_of_others_are_replaced() {
+    let any = json!({"type": "object"});
+    let good = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": true},
+        "required": ["a"], "additionalProperties": false});
+    // Clients take no schemas that are not objects.
+    let mut mended = good.clone();
+    mended["properties"]["b"] = json!({});
+    for (schema, served) in [
+        (json!({"type": "string"}), &any),
+        (json!({"properties": {}}), &any),
+        (json!({"type": ["object", "null"]}), &any),
+        (json!({"type": "object", "properties": 7}), &any),
+        (json!({"type": "object", "properties": []}), &any),
+        (json!({"type": "object", "properties": {"a": "string"}}), &any),
+        (json!({"type": "object", "required": 7}), &any),
+        (json!({"type": "object", "required": ["a", 7]}), &any),
+        (json!(7), &any),
+        (json!(null), &any),
+        (good.clone(), &mended),
+    ] {
+        let output = json!({"type": "object", "properties": 7});
+        let tools = json!([{"name": "odd", "inputSchema": schema, "outputSchema": output},
+            {"name": "next", "inputSchema": good, "outputSchema": good}]);
+        let setup = Setup::new(vec![script("up", &lists(&tools, ":"))]);
+        for revision in ERAS {
+            let client = setup.client(revision).await;
+            let tools = client.tools().all().await.unwrap();
+            let [odd, next] = tools.as_slice() else { panic!("{schema}: {tools:?}") };
+            assert_eq!(json!(odd.input_schema), *served, "{schema}");
+            assert!(odd.output_schema.is_none(), "{schema}");
+            assert_eq!(
+                (json!(next.input_schema), json!(next.output_schema)),
+                (mended.clone(), mended.clone())
+            );
+        }
+        setup.gateway.close().await;
+    }
+}
+
+/// What a caller learns of a failure has neither the command nor the address nor the output of an
+/// upstream, which may have secrets; the operator's status has all of it.
+#[tokio::test]
+async fn failures_tell_callers_no_secrets() {
+    let program = |text: &str| {
+        let mut settings = script("up", text);
+        let program = Program::new("sh").arguments(["-c", text, "--api-key=s3cr3t"]);
+        settings.connector = Arc::new(program);
+        settings
+    };
+    let address = || {
+        let address = "http://127.0.0.1:1/s3cr3t?key=s3cr3t";
+        let endpoint = mcp_flow_http_client::server(address, &HttpOptions::new()).unwrap();
+        UpstreamSettings::new("up", Arc::new(endpoint))
+    };
+    let lost = lists(&json!([{"name": "t"}]), "echo s3cr3t >&2; exit 3");
+    for (settings, name, expected) in [
+        (program("exit 3"), "UPSTREAM_UNAVAILABLE", "exit status: 3"),
+        (program("echo s3cr3t >&2; exit 3"), "UPSTREAM_UNAVAILABLE", "exit status: 3"),
+        (program(&lost), "UPSTREAM_LOST", "exit status: 3"),
+        (address(), "UPSTREAM_UNAVAILABLE", "refused"),
+    ] {
+        let setup = Setup::new(vec![settings]);
+        let client = setup.client(ERAS[1]).await;
+        let mut last = None;
+        // The last ones find the breaker open.
+        for _ in 0..5 {
+            let failed = client.call_tool("up.t", json!({})).await.unwrap_err();
+            let error = failed.server().unwrap().clone();
+            let text = format!("{} {}", error.message, error.data);
+            assert!(!text.contains("s3cr3t"), "{text}");
+            last = last.or(Some((error, text)));
+        }
+        let (error, text) = last.unwrap();
+        assert_eq!(error.name(), Some(name), "{text}");
+        assert!(text.contains(expected), "{text}");
+        let status = setup.gateway.status();
+        let known = format!("{:?} {:?}", status[0].errors, status[0].last_error);
+        assert!(known.contains("s3cr3t"), "{known}");
+        setup.gateway.close().await;
+    }
+}
+
+/// An upstream that exits when it is told a log level, or when it was just connected, fails calls and
+/// hangs none; the caller learns how it exited.
+#[tokio::test]
+async fn an_upstream_that_exits_while_it_is_connected_hangs_nobody() {
+    let tools = json!([{"name": "t"}]);
+    let reply = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$(id "$line")""#;
+    let logging = lists(&tools, reply).replace("\"tools\":{}", "\"tools\":{},\"logging\":{}");
+    let logging = logging.replace("*tools/call*)", "*logging/setLevel*) exit 3;;\n*tools/call*)");
+    let setup = Setup::new(vec![script("up", &logging)]);
+    let client = setup.client(ERAS[1]).await;
+    client.tools().all().await.unwrap();
+    client.set_log_level(LogLevel::Info).await.unwrap();
+    for _ in 0..4 {
+        let called = within("the call", client.call_tool("up.t", json!({})).into_future()).await;
+        called.unwrap();
+    }
+    setup.gateway.close().await;
+
+    let exits =
+        lists(&tools, reply).replace("*tools/list*)", "*initialized*) exit 3;;\n*tools/list*)");
+    let setup = Setup::new(vec![script("up", &exits)]);
+    let client = setup.client(ERAS[1]).await;
+    for _ in 0..4 {
+        let failed = within("the call", client.call_tool("up.t", json!({})).into_future()).await;
+        let error = failed.unwrap_err().server().unwrap().clone();
+        assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
+        assert!(error.data["details"].as_str().unwrap().contains("exit status: 3"), "{error:?}");
+    }
+    setup.gateway.close().await;
+}
+
+/// A relay that waits for its server to come says why it is not there.
+#[tokio::test]
+async fn a_relay_says_why_its_server_has_not_started() {
+    let mut settings = script("up", "exit 3");
+    settings.connect_timeout = Duration::from_secs(600);
+    settings.reconnect = Backoff { initial_attempts: 1000, ..settings.reconnect };
+    let (gateway, server) = within("the relay", Gateway::relay(settings, |_| ())).await.unwrap();
+    let server = server.build().unwrap();
+    gateway.attach(&server);
+    let setup = Setup { gateway, server };
+    let client = setup.client(ERAS[0]).await;
+    let failed = client.tools().all().await.unwrap_err();
+    let error = failed.server().unwrap();
+    assert_eq!(error.name(), Some("UPSTREAM_UNAVAILABLE"), "{error}");
+    let details = error.data["details"].as_str().unwrap();
+    assert!(details.contains("not started yet") && details.contains("exit status: 3"), "{details}");
     setup.gateway.close().await;
 }
 

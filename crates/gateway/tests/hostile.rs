@@ -76,6 +76,25 @@ async fn attacks_during_a_call_are_contained() {
     }
 }
 
+/// An upstream that goes on flooding when nothing is asked of it is ended.
+#[tokio::test]
+async fn a_flood_without_a_call_ends_the_upstream() {
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
+    let reply = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$(id "$line")""#;
+    let flood = format!("{reply}; while echo '{note}'; do :; done");
+    let setup = Setup::new(vec![script("bad", &lists(&json!([{"name": "t"}]), &flood))]);
+    let client = setup.client(ERAS[1]).await;
+    client.call_tool("bad.t", json!({})).await.unwrap();
+    within("the end of the flood", async {
+        while setup.gateway.status()[0].connections > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    client.call_tool("bad.t", json!({})).await.unwrap();
+    setup.gateway.close().await;
+}
+
 /// A result that is too long fails its own call. Those of others on the same connection go on.
 #[tokio::test]
 async fn a_result_that_is_too_long_concerns_its_own_call_only() {
@@ -96,6 +115,7 @@ async fn a_result_that_is_too_long_concerns_its_own_call_only() {
             format!(r#"case $line in *'"slow"'*) slow=$(id "$line");; *) {long}; {reply};; esac"#);
         let mut settings = script("up", &lists(&tools, &call));
         settings.result_limit = 1 << 16;
+        settings.spool_limit = 0;
         settings.call_timeout = std::time::Duration::from_secs(60);
         let setup = Setup::new(vec![settings]);
         let (one, two) = (setup.client(ERAS[0]).await, setup.client(ERAS[1]).await);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_client::Client;
-use mcp_flow_gateway::{ApproveError, Gateway, Isolation, PinState, Pins, UpstreamSettings};
+use mcp_flow_gateway::{
+    ApproveError, Gateway, Isolation, PinState, Pins, ToolPatterns, UpstreamSettings,
+};
 use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::wait::within;
@@ -82,6 +84,47 @@ async fn changed_definitions_are_quarantined_until_approved() {
     assert!(setup.gateway.pins().list().iter().all(|pin| pin.state == PinState::Pinned));
     assert_eq!(setup.gateway.approve("up.nothing", None).unwrap(), None);
     setup.gateway.close().await;
+}
+
+/// A tool has its pin by every name that people see: the one that is served, and the upstream's own, with
+/// the name of the upstream in the configuration or the prefix that it becomes.
+#[tokio::test]
+async fn pins_go_by_all_names_of_a_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pins.json");
+    let setup = |server: &Server| {
+        let mut settings = upstream("My Server", server, ERAS[0]);
+        settings.pins = true;
+        settings.rename.insert("echo".to_owned(), "say".to_owned());
+        settings.expose = ToolPatterns::new(["My Server.echo", "My_Server.o*"]);
+        let pins = Pins::open(&file).unwrap();
+        Setup::of(Gateway::with_pins(vec![settings], pins).unwrap())
+    };
+    let first = setup(&server(vec![tool("echo", "before"), tool("other", "O"), tool("no", "N")]));
+    let client = first.client(ERAS[0]).await;
+    assert_eq!(names(&client).await, ["My_Server.say", "My_Server.other"]);
+    first.gateway.close().await;
+
+    let second = setup(&server(vec![tool("echo", "after"), tool("other", "O")]));
+    let client = second.client(ERAS[0]).await;
+    client.call_tool("My_Server.other", json!({})).await.unwrap();
+    let refused = client.call_tool("My_Server.say", json!({})).await.unwrap_err();
+    let refused = refused.server().unwrap().clone();
+    assert_eq!(refused.name(), Some("QUARANTINED"), "{refused}");
+    let hint = refused.data["details"].as_str().unwrap();
+    assert!(hint.contains("`mcp-flow pins approve My_Server.say`"), "{hint}");
+    let names = ["My_Server.say", "My Server.say", "My Server.echo", "My_Server.echo"];
+    // Another process has the file alone.
+    for pins in [&Pins::open(&file).unwrap(), second.gateway.pins()] {
+        for name in names {
+            let pin = pins.find(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!((&*pin.tool, pin.state), ("echo", PinState::Changed), "{name}");
+        }
+        assert_eq!(pins.find("My_Server.none"), None);
+    }
+    Pins::open(&file).unwrap().approve("My_Server.say", None).unwrap().unwrap();
+    assert_eq!(client.call_tool("My_Server.say", json!({})).await.unwrap().text(), "after");
+    second.gateway.close().await;
 }
 
 /// Lists of an earlier process are served before the upstream has started, with and without pins.

@@ -92,6 +92,51 @@ async fn the_first_upstream_with_a_uri_has_it() {
     assert_eq!(heard, ServerChange::Resource("two+x:/a".to_owned()));
 }
 
+/// A template that matches nearly everything takes no URI from a narrower one of another upstream, and
+/// what is no URI, or no template of one, is not listed.
+#[tokio::test]
+async fn the_narrowest_template_has_a_uri() {
+    let text = |template: &str, text: &'static str| {
+        let template = ResourceTemplate::builder(template)
+            .read(async move |_: Context, _: HashMap<String, String>| text.to_owned());
+        Fixture::with(|builder| builder.resources(template.unwrap())).server
+    };
+    let wide = text("note://{+rest}", "wide");
+    let narrow = text("note://day/{day}", "narrow");
+    let odd = lists(&serde_json::json!([]), ":");
+    let odd = odd.replace(r#""tools":{}"#, r#""resources":{}"#);
+    let reply = |result: &str| {
+        format!(r#"printf '{{"jsonrpc":"2.0","id":%s,"result":{result}}}\n' "$(id "$line")""#)
+    };
+    let resources = r#"{"resources":[{"uri":"","name":"a"},{"uri":"no scheme","name":"b"},{"uri":"x:\\u001b[31mx","name":"c"},{"uri":"x:/fine","name":"d"}]}"#;
+    let templates = r#"{"resourceTemplates":[{"uriTemplate":"{+any}","name":"a"},{"uriTemplate":"{scheme}://a","name":"b"},{"uriTemplate":"","name":"c"},{"uriTemplate":"odd://{x}","name":"d"}]}"#;
+    let odd = odd.replace(
+        "*tools/list*)",
+        &format!(
+            "*resources/list*) {};;\n*resources/templates/list*) {};;\n*tools/list*)",
+            reply(resources),
+            reply(templates)
+        ),
+    );
+    let setup = Setup::new(vec![
+        script("odd", &odd),
+        upstream("wide", &wide, ERAS[0]),
+        upstream("narrow", &narrow, ERAS[1]),
+    ]);
+    for revision in ERAS {
+        let client = setup.client(revision).await;
+        let listed = client.resources().all().await.unwrap();
+        let uris: Vec<_> = listed.iter().map(|resource| resource.uri.as_str()).collect();
+        assert_eq!(uris, ["x:/fine"]);
+        let listed = client.resource_templates().all().await.unwrap();
+        let templates: Vec<_> = listed.iter().map(|known| known.uri_template.as_str()).collect();
+        assert_eq!(templates, ["odd://{x}", "note://{+rest}", "note://day/{day}"]);
+        assert_eq!(client.read_text("note://day/1").await.unwrap(), "narrow");
+        assert_eq!(client.read_text("note://else").await.unwrap(), "wide");
+    }
+    setup.gateway.close().await;
+}
+
 /// Reports changes of a resource for ever: the subscription at the upstream is made in the background, and
 /// changes until then are not seen.
 async fn changed(upstream: &Server, uri: &str) {

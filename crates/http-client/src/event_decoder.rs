@@ -1,5 +1,9 @@
 //! Incremental decoder of server-sent events, with bounded memory.
 
+use mcp_flow_client::transport::{Inbox, SpoolError, SpoolWriter, TransportError};
+
+use crate::exchange;
+
 /// Decoder of one event stream.
 #[derive(Debug)]
 pub(crate) struct EventDecoder {
@@ -12,6 +16,18 @@ pub(crate) struct EventDecoder {
     has_data: bool,
     has_id: bool,
     limit: usize,
+    /// Spools the content of long data, if that is wanted.
+    inbox: Option<Inbox>,
+    /// Long data of the present event, until its end.
+    long: Option<LongData>,
+}
+
+/// Data that is spooled.
+#[derive(Debug)]
+struct LongData {
+    spool: SpoolWriter,
+    /// True within a line of it.
+    in_line: bool,
 }
 
 /// One event.
@@ -27,9 +43,29 @@ pub(crate) struct Event {
     pub(crate) retry: Option<u64>,
 }
 
-/// An event exceeds the size limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+/// Failure to decode an event.
+#[derive(Debug)]
+pub(crate) enum EventError {
+    /// It exceeds the size limit.
+    TooLong,
+    /// Its large content cannot be spooled.
+    NotSpooled(SpoolError),
+}
+
+impl EventError {
+    pub(crate) fn explain(&self, limit: usize) -> TransportError {
+        match self {
+            Self::TooLong => exchange::too_long(limit),
+            Self::NotSpooled(error) => exchange::not_spooled(error),
+        }
+    }
+}
+
+impl From<SpoolError> for EventError {
+    fn from(error: SpoolError) -> Self {
+        Self::NotSpooled(error)
+    }
+}
 
 impl EventDecoder {
     /// Accepts events whose data has up to `limit` bytes.
@@ -42,7 +78,15 @@ impl EventDecoder {
             has_data: false,
             has_id: false,
             limit,
+            inbox: None,
+            long: None,
         }
+    }
+
+    /// Spools the content of data that is longer, as the inbox of a connection does.
+    pub(crate) fn spooling(mut self, inbox: Inbox) -> Self {
+        self.inbox = Some(inbox);
+        self
     }
 
     /// Decodes bytes and passes every complete event to `take`.
@@ -50,13 +94,12 @@ impl EventDecoder {
         &mut self,
         mut bytes: &[u8],
         take: &mut impl FnMut(&Event),
-    ) -> Result<(), TooLong> {
+    ) -> Result<(), EventError> {
         if std::mem::take(&mut self.after_return) && bytes.first() == Some(&b'\n') {
             bytes = &bytes[1..];
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.line.extend_from_slice(&bytes[..end]);
-            self.check()?;
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
+            self.extend_line(&bytes[..end])?;
             let is_return = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if is_return {
@@ -66,21 +109,47 @@ impl EventDecoder {
                     None => self.after_return = true,
                 }
             }
-            self.end_line(take);
-            self.check()?;
+            self.end_line(take)?;
+            if self.event.data.len() > self.limit.saturating_add(1) {
+                return Err(EventError::TooLong);
+            }
+        }
+        self.extend_line(bytes)
+    }
+
+    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), EventError> {
+        if let Some(LongData { spool, in_line: true }) = &mut self.long {
+            return Ok(spool.write(bytes)?);
         }
         self.line.extend_from_slice(bytes);
-        self.check()
-    }
-
-    fn check(&self) -> Result<(), TooLong> {
         // The field name and a space come on top of the value.
-        let is_long = self.line.len() > self.limit.saturating_add(64)
-            || self.event.data.len() > self.limit.saturating_add(1);
-        if is_long { Err(TooLong) } else { Ok(()) }
+        if self.line.len() > self.limit.saturating_add(64) { self.begin_long() } else { Ok(()) }
     }
 
-    fn end_line(&mut self, take: &mut impl FnMut(&Event)) {
+    /// Spools the data whose line has become too long.
+    fn begin_long(&mut self) -> Result<(), EventError> {
+        let data = self.line.strip_prefix(b"data:").filter(|_| !self.has_data);
+        let data = data.map(|data| data.strip_prefix(b" ").unwrap_or(data));
+        let spool = self.inbox.as_ref().and_then(Inbox::spool);
+        let (Some(data), Some(mut spool)) = (data, spool) else { return Err(EventError::TooLong) };
+        spool.write(data)?;
+        self.line = Vec::new();
+        self.long = Some(LongData { spool, in_line: true });
+        Ok(())
+    }
+
+    fn end_line(&mut self, take: &mut impl FnMut(&Event)) -> Result<(), EventError> {
+        if let Some(long) = &mut self.long {
+            // Nothing else is expected before the end of the event.
+            if std::mem::take(&mut long.in_line) || !self.line.is_empty() {
+                self.line.clear();
+                return Ok(());
+            }
+        }
+        if let Some(long) = self.long.take() {
+            self.event.data = long.spool.finish()?;
+            self.has_data = true;
+        }
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.at_start) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
@@ -95,6 +164,7 @@ impl EventDecoder {
         if line.capacity() <= KEEP_CAPACITY {
             self.line = line;
         }
+        Ok(())
     }
 
     fn end_event(&mut self, take: &mut impl FnMut(&Event)) {
@@ -151,7 +221,7 @@ const KEEP_CAPACITY: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::{EventDecoder, TooLong};
+    use super::{EventDecoder, EventError};
 
     /// MCP-031, C-35: events are decoded however the bytes arrive.
     #[test]
@@ -191,9 +261,9 @@ mod tests {
     #[test]
     fn oversized_events_are_rejected_early() {
         let mut decoder = EventDecoder::new(100);
-        assert_eq!(decoder.push(&[b'x'; 200], &mut |_| {}), Err(TooLong));
+        assert!(matches!(decoder.push(&[b'x'; 200], &mut |_| {}), Err(EventError::TooLong)));
         let mut decoder = EventDecoder::new(100);
         let lines = "data: 0123456789\n".repeat(20);
-        assert_eq!(decoder.push(lines.as_bytes(), &mut |_| {}), Err(TooLong));
+        assert!(matches!(decoder.push(lines.as_bytes(), &mut |_| {}), Err(EventError::TooLong)));
     }
 }

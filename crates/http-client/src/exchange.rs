@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -12,7 +12,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_client::sanitize;
-use mcp_flow_client::transport::{ContentStream, TransportError};
+use mcp_flow_client::transport::{ContentStream, Inbox, SpoolError, SpoolWriter, TransportError};
 use serde_json::Value;
 use url::{Origin, Url};
 
@@ -56,6 +56,39 @@ pub(crate) async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, Tra
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_long(limit)),
         Err(error) => Err(TransportError::Lost(format!("the response was cut off: {error}"))),
     }
+}
+
+/// Reads a whole message, whose large content is spooled if it is longer than allowed.
+pub(crate) async fn read_message(
+    mut body: Incoming,
+    inbox: &Inbox,
+) -> Result<Bytes, TransportError> {
+    let limit = inbox.frame_limit();
+    let mut message = BytesMut::new();
+    let mut spool: Option<SpoolWriter> = None;
+    while let Some(chunk) = read_chunk(&mut body).await? {
+        match &mut spool {
+            Some(spool) => spool.write(&chunk).map_err(|error| not_spooled(&error))?,
+            None if message.len() + chunk.len() <= limit => message.extend_from_slice(&chunk),
+            None => {
+                let mut begun = inbox.spool().ok_or_else(|| too_long(limit))?;
+                for part in [&message[..], &chunk[..]] {
+                    begun.write(part).map_err(|error| not_spooled(&error))?;
+                }
+                message = BytesMut::new();
+                spool = Some(begun);
+            }
+        }
+    }
+    match spool {
+        Some(spool) => spool.finish().map(Bytes::from).map_err(|error| not_spooled(&error)),
+        None => Ok(message.freeze()),
+    }
+}
+
+/// Builds the error for a message whose large content cannot be spooled.
+pub(crate) fn not_spooled(error: &SpoolError) -> TransportError {
+    TransportError::InvalidMessage(format!("the server sent a long message: {error}"))
 }
 
 /// Reads the next chunk of a body, or `None` at its end.

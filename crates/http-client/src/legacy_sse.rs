@@ -179,7 +179,7 @@ impl EventReader {
     /// Decodes the next chunk. Returns `false` at the end of the stream.
     async fn step(&mut self, take: &mut impl FnMut(&Event)) -> Result<bool, TransportError> {
         let Some(chunk) = exchange::read_chunk(&mut self.body).await? else { return Ok(false) };
-        self.decoder.push(&chunk, take).map_err(|_| exchange::too_long(self.limit))?;
+        self.decoder.push(&chunk, take).map_err(|error| error.explain(self.limit))?;
         Ok(true)
     }
 }

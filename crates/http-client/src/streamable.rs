@@ -298,7 +298,6 @@ impl Inner {
         is_opening: bool,
     ) -> Result<(), TransportError> {
         let (head, body) = response.into_parts();
-        let limit = self.inbox.frame_limit();
         let media = exchange::media_type(&head.headers);
         if !head.status.is_success() {
             let body =
@@ -332,7 +331,7 @@ impl Inner {
         }
         match media.as_str() {
             "application/json" => {
-                let body = exchange::read_body(body, limit).await?;
+                let body = exchange::read_message(body, &self.inbox).await?;
                 self.inbox.receive(&body);
                 if self.inbox.is_pending(id) {
                     let start = String::from_utf8_lossy(&body[..body.len().min(400)]);
@@ -402,6 +401,9 @@ impl Inner {
     ) -> Result<(), TransportError> {
         let limit = self.inbox.frame_limit();
         let mut decoder = EventDecoder::new(limit);
+        if request.is_some() {
+            decoder = decoder.spooling(self.inbox.clone());
+        }
         while let Some(chunk) = exchange::read_chunk(&mut body).await? {
             let mut take = |event: &Event| {
                 position.last = event.id.clone().filter(|id| !id.is_empty());
@@ -413,7 +415,7 @@ impl Inner {
                     }
                 }
             };
-            decoder.push(&chunk, &mut take).map_err(|_| exchange::too_long(limit))?;
+            decoder.push(&chunk, &mut take).map_err(|error| error.explain(limit))?;
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Context {
         &self.call.handler.meta
     }
 
-    /// Notes the server behind this one that the request is forwarded to, for observers.
+    /// Notes the server behind this one that the request is forwarded to, or would be, for observers.
     pub fn forwarded_to(&self, upstream: &str) {
         self.call.handler.upstream.get_or_init(|| upstream.into());
     }

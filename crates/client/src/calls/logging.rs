@@ -54,12 +54,12 @@ impl ClientInner {
     }
 }
 
-/// Sets the log level on a new connection. Errors are ignored.
-pub(crate) async fn restore(inner: &ClientInner, connection: &Arc<Connection>) {
+/// Sets the log level on a new connection. Errors are ignored. Returns whether there was one to set.
+pub(crate) async fn restore(inner: &ClientInner, connection: &Arc<Connection>) -> bool {
     let level = *inner.log_level.lock();
     let can = connection.info().is_some_and(|info| info.capabilities.logging.is_some());
     let Some(level) = level.filter(|_| can && !connection.revision().is_stateless()) else {
-        return;
+        return false;
     };
     let params = json!({"level": level});
     let asked =
@@ -67,6 +67,7 @@ pub(crate) async fn restore(inner: &ClientInner, connection: &Arc<Connection>) {
     if let Ok(mut exchange) = asked {
         let _ = tokio::time::timeout(inner.options.request_timeout, exchange.reply()).await;
     }
+    true
 }
 
 /// Reads `notifications/message`.

@@ -160,9 +160,9 @@ fn is_passing(error: &Error) -> bool {
     match error {
         Error::Timeout { .. } | Error::Lost { .. } => true,
         Error::Connect { source, .. } => match source {
-            TransportError::Unreachable { .. } | TransportError::Lost(_) => true,
+            TransportError::Unreachable { .. } => true,
             TransportError::Refused { status, .. } => *status == 429 || *status >= 500,
-            _ => false,
+            lost => lost.is_lost(),
         },
         Error::Server(error) => {
             error.code == INTERNAL_ERROR

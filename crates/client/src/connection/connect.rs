@@ -21,8 +21,8 @@ pub(crate) enum State {
     Connecting,
     /// Open, as far as known.
     Up(Arc<Connection>),
-    /// Lost; the next request opens another.
-    Lost,
+    /// Lost for this reason; the next request opens another.
+    Lost(TransportError),
     /// All attempts to open it failed; the next request tries again.
     Failed(Error),
     /// The client was closed.
@@ -50,7 +50,9 @@ impl ClientInner {
                 State::Up(connection) => return Ok(connection.clone()),
                 State::Failed(error) => return Err(error.clone()),
                 State::Closed => return Err(Error::Closed),
-                State::Never | State::Connecting | State::Lost => {}
+                // It was opened and lost meanwhile, and nobody opens another.
+                State::Lost(source) => return Err(self.cannot_connect(source.clone())),
+                State::Never | State::Connecting => {}
             }
             if states.changed().await.is_err() {
                 return Err(Error::Closed);
@@ -69,7 +71,7 @@ impl ClientInner {
                     first = true;
                     true
                 }
-                State::Lost | State::Failed(_) => true,
+                State::Lost(_) | State::Failed(_) => true,
             };
             if begin {
                 *state = State::Connecting;
@@ -86,7 +88,7 @@ impl ClientInner {
     pub(crate) fn lost(&self, connection: &Connection, error: &TransportError) {
         self.state.send_if_modified(|state| match state {
             State::Up(current) if std::ptr::eq(&**current, connection) => {
-                *state = State::Lost;
+                *state = State::Lost(error.clone());
                 true
             }
             _ => false,
@@ -144,13 +146,15 @@ async fn open(inner: Arc<ClientInner>, first: bool) {
             return false;
         }
         *state = match outcome {
-            Ok(connection) if connection.is_closed() => State::Lost,
-            Ok(connection) => State::Up(connection),
+            Ok(connection) => match connection.why_closed() {
+                Some(source) => State::Lost(source),
+                None => State::Up(connection),
+            },
             Err(error) => State::Failed(error),
         };
         true
     });
-    if let Some(connection) = opened {
+    if let Some(connection) = opened.filter(|connection| !connection.is_closed()) {
         inner.emit(ClientEvent::Connected { revision: connection.revision(), again: !first });
         watch_health(&inner, &connection);
     }
@@ -160,9 +164,9 @@ async fn open(inner: Arc<ClientInner>, first: bool) {
 fn may_help(error: &Error) -> bool {
     match error {
         Error::Connect { source, .. } | Error::Lost { source, .. } => match source {
-            TransportError::Unreachable { .. } | TransportError::Lost(_) => true,
+            TransportError::Unreachable { .. } => true,
             TransportError::Refused { status, .. } => *status >= 500 || *status == 429,
-            _ => false,
+            lost => lost.is_lost(),
         },
         Error::Timeout { .. } => true,
         _ => false,
@@ -205,14 +209,11 @@ async fn open_by(inner: &Arc<ClientInner>) -> Result<Arc<Connection>, Error> {
             }
             Err(HandshakeError::Failed(error)) => return Err(error),
             Err(HandshakeError::Unsuitable(source)) => source,
-            Err(HandshakeError::LostOnProbe) => {
-                let source = TransportError::Lost("the server exited at once".to_owned());
-                return Err(Error::Connect { target: inner.target.clone(), source });
-            }
+            Err(HandshakeError::LostOnProbe(source)) => return Err(inner.cannot_connect(source)),
         };
         connector = match connector.fallback() {
             Some(fallback) => fallback,
-            None => return Err(Error::Connect { target: inner.target.clone(), source }),
+            None => return Err(inner.cannot_connect(source)),
         };
     }
 }
@@ -236,11 +237,22 @@ async fn open_with(
         let connection = dial(inner, connector).await.map_err(HandshakeError::Failed)?;
         match handshake::negotiate(inner, &connection, connector.origin(), legacy).await {
             Ok(()) => {
-                crate::calls::logging::restore(inner, &connection).await;
-                return Ok(connection);
+                let is_level_set = crate::calls::logging::restore(inner, &connection).await;
+                match connection.why_closed() {
+                    None => return Ok(connection),
+                    // Some servers exit on a log level. It is not worth the connection.
+                    Some(_) if is_level_set && connector.reconnects() => {
+                        *inner.log_level.lock() = None;
+                    }
+                    Some(source) => {
+                        return Err(HandshakeError::Failed(inner.cannot_connect(source)));
+                    }
+                }
             }
             // Some old servers exit on an unknown request.
-            Err(HandshakeError::LostOnProbe) if connector.reconnects() && !legacy => legacy = true,
+            Err(HandshakeError::LostOnProbe(_)) if connector.reconnects() && !legacy => {
+                legacy = true;
+            }
             Err(failure) => {
                 close_in_background(connection);
                 return Err(failure);
@@ -263,7 +275,7 @@ async fn dial(
         };
     let connection =
         Arc::new(Connection::new(Arc::downgrade(inner), inner.options.max_server_requests));
-    let inbox = Inbox::new(&connection, inner.options.frame_limit, signed.clone());
+    let inbox = Inbox::new(&connection, &inner.options, signed.clone());
     let transport = connector.connect(inbox).await;
     let transport = transport
         .map_err(|source| Error::Connect { target: connector.target().to_owned(), source })?;
@@ -307,6 +319,10 @@ fn watch_health(inner: &Arc<ClientInner>, connection: &Arc<Connection>) {
 }
 
 impl ClientInner {
+    fn cannot_connect(&self, source: TransportError) -> Error {
+        Error::Connect { target: self.target.clone(), source }
+    }
+
     pub(crate) fn connector(&self) -> Arc<dyn Connector> {
         self.connector.lock().clone()
     }

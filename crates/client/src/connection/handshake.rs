@@ -54,7 +54,7 @@ pub(crate) enum HandshakeError {
     /// The server does not support this transport.
     Unsuitable(TransportError),
     /// The connection was lost on `server/discover`.
-    LostOnProbe,
+    LostOnProbe(TransportError),
     /// Any other failure.
     Failed(Error),
 }
@@ -222,8 +222,8 @@ impl Handshake<'_> {
             Err(RequestFailure::Transport(
                 TransportError::Unsuitable(_) | TransportError::Refused { .. },
             )) => Ok(ProbeOutcome::Handshake(NEWEST_HANDSHAKE)),
-            Err(RequestFailure::Transport(TransportError::Lost(_))) => {
-                Err(HandshakeError::LostOnProbe)
+            Err(RequestFailure::Transport(source)) if source.is_lost() => {
+                Err(HandshakeError::LostOnProbe(source))
             }
             Err(failed) => Err(self.failed(failed)),
         }

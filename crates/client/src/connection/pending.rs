@@ -123,6 +123,12 @@ impl Pending {
         self.lock().waiters.remove(&id).is_some()
     }
 
+    /// Returns whether no request is pending, though they could be.
+    pub(crate) fn is_idle(&self) -> bool {
+        let table = self.lock();
+        table.waiters.is_empty() && table.closed.is_none()
+    }
+
     pub(crate) fn is_pending(&self, id: i64) -> bool {
         self.lock().waiters.contains_key(&id)
     }

@@ -25,8 +25,7 @@ impl Upstream {
             // Before the lists are fetched, so that no change is missed.
             lease.listen(&self.changed).await;
             let fetched = Definitions::fetch(lease.client()).await;
-            let mut fetched =
-                fetched.map_err(|failure| error::from_client(self.name(), failure))?;
+            let mut fetched = fetched.map_err(|failure| self.failed(failure))?;
             if self.settings.accounts.is_some() {
                 // Those of one user are nothing for others, who read by templates and links.
                 fetched.resources.clear();
@@ -41,7 +40,7 @@ impl Upstream {
         };
         tokio::time::timeout(limit, fetching).await.unwrap_or_else(|_| {
             let failure = Error::Timeout { what: "its lists".to_owned(), limit };
-            Err(self.breaker.failed(self.name(), &failure))
+            Err(self.breaker.failed(&self.settings, &failure))
         })
     }
 
@@ -49,7 +48,9 @@ impl Upstream {
     fn apply_pins(self: &Arc<Self>, listed: &Definitions) {
         let mut served = listed.clone();
         match self.settings.pins {
-            true => served.tools = self.pins.record(self.name(), listed),
+            true => {
+                served.tools = self.pins.record(self.name(), listed, |tool| self.pinned_name(tool));
+            }
             false => self.pins.remember(self.name(), listed),
         }
         let served = Arc::new(offered(served, &self.settings, &self.prefix));
@@ -77,6 +78,12 @@ impl Upstream {
         }
     }
 
+    /// The name of a tool behind the gateway, for `pins`: with prefix, even if it is served without.
+    pub(crate) fn pinned_name(&self, tool: &str) -> String {
+        let prefix = naming::prefix(self.name());
+        naming::join(&prefix, &naming::part(self.settings.served_name(tool)))
+    }
+
     /// Finds the quarantined tool that has this name behind the gateway, without prefix.
     pub(crate) fn quarantined_tool(&self, name: &str) -> Option<String> {
         if !self.settings.pins {
@@ -102,7 +109,7 @@ impl Upstream {
             None => self.compare(lease).await?,
         };
         match refused.contains(tool) {
-            true => Err(error::quarantined(self.name(), tool)),
+            true => Err(error::quarantined(self.name(), tool, &self.pinned_name(tool))),
             false => Ok(()),
         }
     }
@@ -118,7 +125,7 @@ impl Upstream {
         let listed = match tokio::time::timeout(limit, Definitions::fetch_tools(lease.client()))
             .await
         {
-            Ok(listed) => listed.map_err(|failure| error::from_client(self.name(), failure))?,
+            Ok(listed) => listed.map_err(|failure| self.failed(failure))?,
             Err(_) => {
                 let what = "its tools cannot be compared with their pins: it does not list them";
                 return Err(error::unavailable(self.name(), what, None));

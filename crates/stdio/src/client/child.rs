@@ -169,10 +169,10 @@ impl ChildProcess {
             Ok(Ok(status)) if !status.success() => format!("{what} ({status})"),
             _ => what,
         };
-        TransportError::Lost(match self.stderr_tail.text() {
-            Some(tail) => format!("{how}; last stderr output: {tail}"),
-            None => how,
-        })
+        match self.stderr_tail.text() {
+            Some(stderr) => TransportError::Exited { what: how, stderr },
+            None => TransportError::Lost(how),
+        }
     }
 }
 

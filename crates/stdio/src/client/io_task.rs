@@ -115,10 +115,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
                     if !line.trim_ascii_start().starts_with(b"{") {
                         return false;
                     }
-                    let mut long = LongMessage::default();
+                    let mut long = LongMessage::new(self.inbox.spool());
                     long.read(line);
                     match is_complete {
-                        true => self.end_long(&long),
+                        true => self.end_long(long),
                         false => self.long = Some(long),
                     }
                 }
@@ -140,7 +140,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
     fn skip_long<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(mut long) = self.long.take() else { return Some(bytes) };
         if let Some(rest) = long.read(bytes) {
-            self.end_long(&long);
+            self.end_long(long);
             return Some(rest);
         }
         let is_endless = long.length() > MAX_SKIPPED;
@@ -148,14 +148,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
         (!is_endless).then_some(&[])
     }
 
-    /// Fails the request that a message which was too long answers. Others on the connection go on.
-    fn end_long(&self, long: &LongMessage) {
-        match long.answers() {
-            Some(request) => self.inbox.fail(request, self.too_long()),
-            None => tracing::warn!(
+    /// Passes on a long response whose content was spooled, or fails the request that it answers. Others
+    /// on the connection go on.
+    fn end_long(&self, long: LongMessage) {
+        let Some(request) = long.answers() else {
+            return tracing::warn!(
                 bytes = long.length(),
                 "a message of the server that is no response was too long, and is ignored"
-            ),
+            );
+        };
+        match long.spooled() {
+            None => self.inbox.fail(request, self.too_long()),
+            Some(Ok(rest)) => self.inbox.receive(&rest),
+            Some(Err(error)) => {
+                let error = TransportError::InvalidMessage(format!("{}; {error}", self.too_long()));
+                self.inbox.fail(request, error);
+            }
         }
     }
 

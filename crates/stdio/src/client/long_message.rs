@@ -1,8 +1,12 @@
-//! Messages that are too long to be kept: only the id of the request that they answer is read.
+//! Messages that are too long to be kept: the id of the request that they answer is read, and large
+//! content is spooled.
+
+use mcp_flow_client::transport::{SpoolError, SpoolWriter};
 
 /// Finds the request that a message answers while its bytes pass.
 #[derive(Debug, Default)]
 pub(super) struct LongMessage {
+    spool: Option<Result<SpoolWriter, SpoolError>>,
     length: usize,
     depth: u32,
     in_string: bool,
@@ -16,10 +20,26 @@ pub(super) struct LongMessage {
 }
 
 impl LongMessage {
+    /// Begins a message, whose large content is spooled if it can be.
+    pub(super) fn new(spool: Option<SpoolWriter>) -> Self {
+        Self { spool: spool.map(Ok), ..Self::default() }
+    }
+
+    /// The message with tokens for its large content; `None` if it was not spooled.
+    pub(super) fn spooled(self) -> Option<Result<Vec<u8>, SpoolError>> {
+        Some(self.spool?.and_then(SpoolWriter::finish))
+    }
+
     /// Reads up to the end of the line. Returns the rest, if the line ends here.
     pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let end = memchr::memchr(b'\n', bytes);
         let mut rest = &bytes[..end.unwrap_or(bytes.len())];
+        if let Some(Ok(spool)) = &mut self.spool
+            && let Err(error) = spool.write(rest)
+        {
+            // What was written is free again.
+            self.spool = Some(Err(error));
+        }
         self.length = self.length.saturating_add(rest.len());
         while let Some((byte, behind)) = rest.split_first() {
             rest = behind;

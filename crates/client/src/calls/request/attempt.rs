@@ -177,8 +177,8 @@ enum AttemptError {
 /// Returns whether an error is transient.
 fn is_passing(error: &TransportError) -> bool {
     match error {
-        TransportError::Lost(_) | TransportError::Unreachable { .. } => true,
+        TransportError::Unreachable { .. } => true,
         TransportError::Refused { status, .. } => *status >= 500 || *status == 429,
-        _ => false,
+        lost => lost.is_lost(),
     }
 }
