@@ -8,6 +8,7 @@
 mod audit;
 mod gateway_file;
 mod identity;
+mod json_comments;
 mod limits;
 mod oauth;
 mod offer;
@@ -40,7 +41,9 @@ pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
 pub(crate) use problems::{Problems, nearest};
 pub(crate) use serve::{ServeSection, origin, socket_address};
-pub(crate) use servers::{AuthStyle, ClientConfiguration, IsolationStyle, ServerEntry};
+pub(crate) use servers::{
+    AuthStyle, ClientConfiguration, EntryProblem, IsolationStyle, ServerEntry,
+};
 pub(crate) use sessions::SessionsSection;
 pub(crate) use signing::SigningSection;
 pub(crate) use telemetry::TelemetrySection;
@@ -180,8 +183,11 @@ impl File {
             rule.check(index, problems);
         }
         for (name, entry) in self.servers.iter().filter(|(_, entry)| entry.gateway) {
-            if let Err(problem) = entry.target(|variable| std::env::var(variable).ok()) {
-                problems.add(&["servers", name], problem);
+            let found = entry.target(|variable| std::env::var(variable).ok()).err();
+            for EntryProblem { path, text } in found.into_iter().flatten() {
+                let path = path.iter().map(String::as_str);
+                let keys: Vec<_> = ["servers", name].into_iter().chain(path).collect();
+                problems.add(&keys, text);
             }
         }
     }

@@ -264,6 +264,41 @@ while read -r line; do
 done
 "#;
 
+/// A server that writes a file beside its source whenever it starts is not restarted for ever.
+#[tokio::test]
+async fn a_file_that_each_start_writes_restarts_no_server() {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("echo start >> state.db\n{SCRIPT}");
+    std::fs::write(folder.path().join("server.sh"), text).unwrap();
+    std::fs::write(folder.path().join("tool"), "name=first\n").unwrap();
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(["dev", "--listen", "127.0.0.1:0", "--json", "--", "sh", "server.sh"]);
+    let mut served = serve_by(command.current_dir(folder.path()).stderr(Stdio::piped())).await;
+    let mut lines = BufReader::new(served.process.stderr.take().unwrap()).lines();
+    let (mut restarts, mut said) = (0, false);
+    while !said {
+        let line = within("a restart", lines.next_line()).await.unwrap().unwrap();
+        restarts += usize::from(line.contains("state.db changed"));
+        said = line.contains("state.db changes whenever the server starts");
+    }
+    assert_eq!(restarts, 3);
+    // Its sources restart it as before.
+    let server = connector(served.endpoints["mcp"].as_str().unwrap(), &HttpOptions::new());
+    let client = Client::builder().connect_by(server.unwrap()).await.unwrap();
+    std::fs::write(folder.path().join("tool"), "name=second\n").unwrap();
+    let line = within("a restart", lines.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("tool changed"), "{line}");
+    within("the new tool", async {
+        while client.call_tool("second", json!({})).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let starts = std::fs::read_to_string(folder.path().join("state.db")).unwrap();
+    assert_eq!(starts.lines().count(), 5);
+}
+
 /// Clients of `dev` keep their connection while the server is changed, fails and is repaired.
 #[tokio::test]
 async fn a_changed_server_is_restarted_and_its_clients_stay() {

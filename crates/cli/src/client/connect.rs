@@ -353,7 +353,7 @@ pub(crate) fn block_on(
     ended
 }
 
-fn revision(name: &str) -> Result<Revision, String> {
+pub(crate) fn revision(name: &str) -> Result<Revision, String> {
     Revision::from_name(name).ok_or_else(|| {
         let names: Vec<_> = Revision::ALL.iter().map(|revision| revision.name()).collect();
         format!("use one of {}", names.join(", "))

@@ -110,7 +110,7 @@ fn hint(error: &Error) -> Option<&'static str> {
                 TransportError::Unreachable { what, .. } if what.contains("certificate") => Some(
                     "If you trust the server, pass --certificate-hash, or --ca-file for its certificate authority",
                 ),
-                TransportError::Lost(_) => Some("See the server's log"),
+                lost if lost.is_lost() => Some("See the server's log"),
                 _ => Some("Check that the server is running, and its address"),
             }
         }

@@ -2,6 +2,7 @@
 
 mod restarting;
 mod source_watch;
+mod start_writes;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,11 +21,13 @@ use crate::server::relay;
 use crate::server::serving::ServingOptions;
 use restarting::Restarting;
 use source_watch::SourceWatch;
+use start_writes::StartWrites;
 
 /// Run a server under development: restart it when its files change, and keep clients connected
 ///
 /// Clients see the new tools by list_changed; their log level and subscriptions are restored. Calls
-/// have 2 seconds to finish, then they fail with UPSTREAM_LOST.
+/// have 2 seconds to finish, then they fail with UPSTREAM_LOST. A file that the server writes whenever it
+/// starts does not restart it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Dev {
     #[command(flatten)]
@@ -70,7 +73,10 @@ impl Dev {
         let ended = runtime.block_on(relay::serve(upstream, &self.serving, move |gateway| {
             let gateway = gateway.clone();
             tokio::spawn(async move {
+                let mut writes = StartWrites::default();
                 while let Some(changed) = watch.changed().await {
+                    let reason = writes.reason(changed, restarting.started());
+                    let Some(changed) = reason else { continue };
                     eprintln!("mcp-flow: {} changed, restarting the server", changed.display());
                     restart(&gateway, &restarting).await;
                 }

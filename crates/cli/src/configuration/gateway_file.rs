@@ -2,38 +2,49 @@
 //!
 //! Every problem is reported with its line. Keys that only the host knows are ignored.
 
-use std::path::Path;
+mod entry;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::json_comments::blank_comments;
 use super::problems::line_and_column;
-use super::servers::{KNOWN, ServerEntry};
+use super::servers::{BYTE_ORDER_MARK, EntryProblem, ServerEntry};
 use super::{File, json_problem};
 use crate::exit::{Exit, Failure};
+use entry::{EntryReader, editor_variable};
 
 /// Servers of a file, in its order.
 #[derive(Debug)]
 pub(crate) struct GatewayFile {
-    /// Servers by name, without those that cannot be read.
+    /// Servers by name. Those whose entries have problems are here as well, as far as they can be read,
+    /// so that all their problems are found.
     pub(crate) servers: Vec<(String, ServerEntry)>,
-    /// Names of all servers, with their positions in the text.
-    names: Vec<(String, usize)>,
+    /// Names of all servers, with the places of their entries in the text.
+    names: Vec<(String, Range<usize>)>,
     /// Problems, with their positions.
     problems: Vec<(usize, String)>,
+    /// The text, without comments if it is JSON.
     text: String,
+    path: PathBuf,
 }
 
 impl GatewayFile {
     /// Reads a file. Problems with single entries are kept, to be reported together with
     /// [those that are found later](Self::add_problem).
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(text, |name| std::env::var(name).ok())
-            .map_err(|problem| failure(path, &[problem]))
+        let bytes = std::fs::read(path);
+        let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+        let parsed = match String::from_utf8(bytes) {
+            Ok(text) => Self::parse(&text, path),
+            Err(_) => Err("the file is not in UTF-8".to_owned()),
+        };
+        parsed.map_err(|problem| failure(path, &[problem]))
     }
 
     /// Names of all servers.
@@ -41,16 +52,30 @@ impl GatewayFile {
         self.names.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Value of a variable in an entry: one of the environment, or one that editors define.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        editor_variable(&self.path, name).or_else(|| std::env::var(name).ok())
+    }
+
     /// Adds a problem with an entry.
-    pub(crate) fn add_problem(&mut self, name: &str, problem: &str) {
-        let at = self.names.iter().rfind(|(known, _)| known == name).map(|(_, at)| *at);
-        self.problems.push((at.unwrap_or_default(), format!("server {name:?}: {problem}")));
+    pub(crate) fn add_problem(&mut self, name: &str, problem: &EntryProblem) {
+        let place = self.names.iter().rfind(|(known, _)| known == name);
+        let place = place.map(|(_, place)| place.clone()).unwrap_or_default();
+        let at = place.start + find_key(&self.text[place], &problem.path);
+        self.problems.push((at, format!("server {name:?}: {}", problem.text)));
+    }
+
+    /// Describes the place of an entry, with the file; `None` if there is none with this name.
+    pub(crate) fn place(&self, name: &str) -> Option<String> {
+        let (_, place) = self.names.iter().find(|(known, _)| known == name)?;
+        let (line, column) = line_and_column(&self.text, place.start);
+        Some(format!("{}: line {line}, column {column}", self.path.display()))
     }
 
     /// Fails with all problems, if there are any.
-    pub(crate) fn check(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         let problems = self.messages();
-        if problems.is_empty() { Ok(()) } else { Err(failure(path, &problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(failure(&self.path, &problems)) }
     }
 
     /// Problems in the order of the text, with line and column.
@@ -60,51 +85,47 @@ impl GatewayFile {
         problems.iter().map(|(at, problem)| locate(&self.text, *at, problem)).collect()
     }
 
-    fn parse(text: String, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let is_object = text.trim_start().starts_with('{');
+    fn parse(text: &str, path: &Path) -> Result<Self, String> {
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        let is_object = text.trim_start().starts_with(['{', '/']);
         // Neither is TOML that anybody means.
-        if text.trim().is_empty() || (!is_object && serde_json::from_str::<Value>(&text).is_ok()) {
+        if text.trim().is_empty() || (!is_object && serde_json::from_str::<Value>(text).is_ok()) {
             return Err(NO_SERVERS.to_owned());
         }
+        let path = path.to_owned();
         if !is_object {
-            let servers: Vec<_> = File::parse(&text)?.servers.into_iter().collect();
-            let position = |name: &str| {
+            let servers: Vec<_> = File::parse(text)?.servers.into_iter().collect();
+            let place = |name: &str| {
                 let header = text.find(&format!("[servers.{name}]"));
-                header.or_else(|| text.find(name)).unwrap_or_default()
+                let at = header.or_else(|| text.find(name)).unwrap_or_default();
+                at..at
             };
-            let names = servers.iter().map(|(name, _)| (name.clone(), position(name))).collect();
-            return Ok(Self { names, servers, problems: Vec::new(), text });
+            let names = servers.iter().map(|(name, _)| (name.clone(), place(name))).collect();
+            return Ok(Self { names, servers, problems: Vec::new(), text: text.to_owned(), path });
         }
+        let text = blank_comments(text);
         let (mut servers, mut names, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let (section, found) = entries(&text)?;
         for (name, raw) in found {
             let at = offset(&text, raw);
-            let mut own = Vec::new();
-            if names.iter().any(|(known, _)| *known == name) {
-                own.push((at, "it is defined twice".to_owned()));
+            let mut reader = EntryReader { text: &text, path: &path, problems: Vec::new() };
+            let is_known = names.iter().any(|(known, _)| *known == name);
+            if is_known {
+                reader.problems.push((at, "it is defined twice".to_owned()));
             }
-            let entry = read_entry(&text, raw, &mut own);
-            if entry.is_none() && own.is_empty() {
+            let entry = reader.read(&name, raw);
+            if entry.is_none() && reader.problems.is_empty() {
                 // It is disabled.
                 continue;
             }
-            if let Some(entry) = &entry
-                && own.is_empty()
-                && let Err(problem) = entry.target(&variable)
-            {
-                own.push((at, problem));
-            }
-            let is_valid = own.is_empty();
-            let own = own.into_iter();
+            let own = reader.problems.into_iter();
             problems.extend(own.map(|(at, what)| (at, format!("`{section}.{name}`: {what}"))));
-            if let Some(entry) = entry.filter(|_| is_valid) {
-                servers.push((name.clone(), entry));
-            }
-            if !names.iter().any(|(known, _)| *known == name) {
-                names.push((name, at));
+            servers.extend(entry.map(|entry| (name.clone(), entry)));
+            if !is_known {
+                names.push((name, at..at + raw.get().len()));
             }
         }
-        Ok(Self { servers, names, problems, text })
+        Ok(Self { servers, names, problems, text, path })
     }
 }
 
@@ -129,58 +150,24 @@ fn entries(text: &str) -> Result<(&'static str, Entries<'_>), String> {
 
 const NO_SERVERS: &str = "line 1, column 1: there is no object `mcpServers` from name to server";
 
-/// Reads one server; `None` if it is disabled or unusable.
-fn read_entry(
-    text: &str,
-    raw: &RawValue,
-    problems: &mut Vec<(usize, String)>,
-) -> Option<ServerEntry> {
-    let Ok(Members(members)) = serde_json::from_str(raw.get()) else {
-        problems.push((offset(text, raw), "it must be an object".to_owned()));
-        return None;
-    };
-    let mut known = serde_json::Map::new();
-    for (key, raw) in members {
-        let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        // Other hosts call the address otherwise.
-        let key = match key.as_str() {
-            "httpUrl" | "serverUrl" => "url".to_owned(),
-            _ => key,
-        };
-        if key == "disabled" && value == Value::Bool(true) {
-            return None;
-        }
-        if !KNOWN.contains(&key.as_str()) && !OWN.contains(&key.as_str()) {
-            continue;
-        }
-        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
-        match serde_json::from_value::<ServerEntry>(alone.into()) {
-            Ok(_) => drop(known.insert(key, value)),
-            Err(error) => {
-                problems.push((offset(text, raw), format!("`{key}`: {}", json_problem(&error))));
+/// Position of the value at a path of keys in an object, as far as the path exists.
+fn find_key(text: &str, path: &[String]) -> usize {
+    let mut rest = text;
+    for key in path {
+        let found = match serde_json::from_str(rest) {
+            Ok(Members(members)) => members.into_iter().rfind(|(name, _)| name == key),
+            Err(_) => {
+                let elements: Vec<&RawValue> = serde_json::from_str(rest).unwrap_or_default();
+                let element =
+                    key.parse().ok().and_then(|index: usize| elements.get(index).copied());
+                element.map(|element| (key.clone(), element))
             }
-        }
+        };
+        let Some((_, value)) = found else { break };
+        rest = value.get();
     }
-    serde_json::from_value(known.into()).ok()
+    rest.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
-
-/// Keys of ours that a host's file may have as well.
-const OWN: [&str; 14] = [
-    "result_bytes",
-    "auth",
-    "isolation",
-    "instances",
-    "idle_seconds",
-    "timeout_seconds",
-    "connect_seconds",
-    "answer_seconds",
-    "expose",
-    "rename",
-    "approve",
-    "trust_annotations",
-    "rerun",
-    "pins",
-];
 
 /// Members of an object, in order, with repeated ones.
 struct Members<'a>(Entries<'a>);
@@ -225,7 +212,24 @@ fn failure(path: &Path, problems: &[String]) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::GatewayFile;
+    use crate::client::target::Target;
+
+    fn parse(text: &str) -> Result<GatewayFile, String> {
+        GatewayFile::parse(text, Path::new("/project/.vscode/mcp.json"))
+    }
+
+    /// All problems, as those who serve the file find them.
+    fn problems(text: &str) -> Vec<String> {
+        let mut file = parse(text).unwrap();
+        for (name, entry) in file.servers.clone() {
+            let found = entry.target(|name| file.variable(name)).err();
+            found.into_iter().flatten().for_each(|problem| file.add_problem(&name, &problem));
+        }
+        file.messages()
+    }
 
     #[test]
     fn servers_of_other_hosts_are_read_in_order() {
@@ -234,23 +238,77 @@ mod tests {
             "off": {"command": "x", "disabled": true},
             "alpha": {"httpUrl": "https://h/mcp", "headers": {"X": "${KEY}"}, "timeout": 5}
         }}"#;
-        let file = GatewayFile::parse(text.to_owned(), |_| Some("secret".to_owned())).unwrap();
+        let file = parse(text).unwrap();
         let names: Vec<_> = file.servers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["zeta", "alpha"]);
+        assert!(file.messages().is_empty());
+    }
+
+    /// Files as hosts and editors write them: with comments, trailing commas, a byte order mark, null,
+    /// numbers and variables of the editor.
+    #[test]
+    fn files_of_hosts_are_read_as_they_are() {
+        let spawn = |file: &GatewayFile| match file.servers[0].1.target(|name| file.variable(name))
+        {
+            Ok(Target::Command(spawn)) => spawn,
+            other => panic!("{other:?}"),
+        };
+        for text in [
+            "\u{feff}{\"mcpServers\": {\"a\": {\"command\": \"true\"}}}",
+            "// mine\n{\"mcpServers\": /* all */ {\"a\": {\"command\": \"true\",},},}",
+            r#"{"mcpServers": {"a": {"command": "true", "env": null, "args": null, "url": null}}}"#,
+        ] {
+            let found = spawn(&parse(text).unwrap());
+            assert_eq!(found.program, "true", "{text}");
+        }
+        let text = r#"{"servers": {"a": {"command": "true", "cwd": "${workspaceFolder}/x",
+            "env": {"PORT": 8080, "ON": true, "NONE": null}, "args": ["--port", 1.5]}}}"#;
+        let found = spawn(&parse(text).unwrap());
+        assert_eq!(found.folder.as_deref(), Some("/project/x"));
+        assert_eq!(found.arguments, ["--port", "1.5"]);
+        let variables: Vec<_> = found.environment.iter().map(|(a, b)| (&**a, &**b)).collect();
+        assert_eq!(variables, [("ON", "true"), ("PORT", "8080")]);
+    }
+
+    #[test]
+    fn variables_come_from_a_file_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mcp.json");
+        std::fs::write(folder.path().join(".env"), "# c\nA=1\nexport B = \"x y\"\nC='z'\n\nD\n")
+            .unwrap();
+        for file in [".env", "${workspaceFolder}/.env"] {
+            let text = format!(
+                r#"{{"servers": {{"a": {{"command": "true", "envFile": "{file}", "env": {{"A": "2"}}}}}}}}"#
+            );
+            let file = GatewayFile::parse(&text, &path).unwrap();
+            let Ok(Target::Command(spawn)) = file.servers[0].1.target(|_| None) else { panic!() };
+            let variables: Vec<_> = spawn.environment.iter().map(|(a, b)| (&**a, &**b)).collect();
+            assert_eq!(variables, [("A", "2"), ("B", "x y"), ("C", "z")]);
+        }
+        let text = r#"{"servers": {"a": {"command": "true", "envFile": "none"}}}"#;
+        let problems = GatewayFile::parse(text, &path).unwrap().messages();
+        assert!(
+            problems.len() == 1 && problems[0].contains("`envFile`: cannot read"),
+            "{problems:?}"
+        );
     }
 
     #[test]
     fn all_problems_are_reported_with_their_lines() {
-        let text = "{\n \"mcpServers\": {\n  \"a\": {\"command\": 7,\n   \"args\": \"x\"},\n  \"b\": {},\n  \
-                    \"c\": {\"command\": \"${NONE}\"},\n  \"d\": 1,\n  \"a\": {\"url\": \"http://h\"}\n }\n}";
-        let problems = GatewayFile::parse(text.to_owned(), |_| None).unwrap().messages();
+        let text = "{\n \"mcpServers\": {\n  \"a\": {\"command\": 7,\n   \"args\": \"x\",\n   \"env\": {\"X\":\n    \"${NO1}\"}},\n  \"b\": {},\n  \
+                    \"c\": {\"command\": \"${NO2}\",\n  \"args\": [\"1\",\n  \"${NO3}\"]},\n  \"d\": 1,\n  \"a\": {\"url\": \"http://h\"},\n \
+                    \"e\": {\"command\": \"${input:key}\"}\n }\n}";
+        let problems = problems(text);
         let expected = [
             ("line 3, column 20", "`command`"),
             ("line 4, column 12", "`args`"),
-            ("line 5", "set either `url` or `command`"),
-            ("line 6", "NONE"),
-            ("line 7", "must be an object"),
-            ("line 8", "defined twice"),
+            ("line 6, column 5", "NO1"),
+            ("line 7", "set either `url` or `command`"),
+            ("line 8", "NO2"),
+            ("line 10", "NO3"),
+            ("line 11", "must be an object"),
+            ("line 12", "defined twice"),
+            ("line 13", "only the host"),
         ];
         assert_eq!(problems.len(), expected.len(), "{problems:#?}");
         for (problem, (place, what)) in problems.iter().zip(expected) {
@@ -265,9 +323,10 @@ mod tests {
             ("null", "no object `mcpServers`"),
             ("{\n\"mcpServers\": []}", "line 2"),
             ("{\"mcpServers\": {\"a\" 1}}", "line 1"),
+            ("// {\n", "line 2"),
         ] {
-            let found = GatewayFile::parse(text.to_owned(), |_| None).unwrap_err();
-            assert!(found.contains(problem), "{found}");
+            let found = parse(text).unwrap_err();
+            assert!(found.contains(problem), "{text}: {found}");
         }
     }
 }

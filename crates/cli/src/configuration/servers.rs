@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::json_comments::blank_comments;
 use super::{File, OAuthSection, json_problem};
 use crate::client::approval::{ApprovalPolicies, ModelEntry};
 use crate::client::suggestion::did_you_mean;
@@ -50,6 +51,10 @@ pub(crate) struct ServerEntry {
     oauth: Option<OAuthSection>,
     /// Approval policies for this server; missing ones are those for all servers.
     policies: ApprovalPolicies,
+    /// Only protocol revision to use with it, if it is served, such as `2025-11-25`; otherwise the newest
+    /// that it supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<String>,
     /// True if `serve` and `stdio` serve its tools, prompts and resources (`docs/gateway.md`). Only
     /// the file of `--config` counts, never a found one.
     pub(crate) gateway: bool,
@@ -65,8 +70,11 @@ pub(crate) struct ServerEntry {
     pub(crate) connect_seconds: u64,
     /// Seconds to wait for the answer to its questions while a call waits, and for approval of a call.
     pub(crate) answer_seconds: u64,
-    /// Longest message of it that is accepted, in bytes: the limit on its results.
+    /// Longest message of it that is kept in memory, in bytes. Large texts and bytes of longer results go
+    /// to temporary files.
     pub(crate) result_bytes: usize,
+    /// Limit on the temporary files for its results, in bytes, of all calls together; 0 for none.
+    pub(crate) spool_bytes: u64,
     /// OAuth account that is used for it, if it is served.
     pub(crate) auth: AuthStyle,
     /// Tools that are served, by name with or without prefix; `*` matches any characters, and a
@@ -144,6 +152,7 @@ impl Default for ServerEntry {
             cwd: None,
             oauth: None,
             policies: ApprovalPolicies::default(),
+            revision: None,
             gateway: false,
             isolation: IsolationStyle::default(),
             instances: 4,
@@ -152,6 +161,7 @@ impl Default for ServerEntry {
             connect_seconds: 30,
             answer_seconds: 600,
             result_bytes: 16 << 20,
+            spool_bytes: 1 << 30,
             auth: AuthStyle::default(),
             expose: vec!["*".to_owned()],
             rename: BTreeMap::new(),
@@ -247,9 +257,11 @@ impl ClientConfiguration {
             );
             return Err(Failure::new(Exit::Usage, message).into());
         };
-        entry.target(|variable| std::env::var(variable).ok()).map_err(|problem| {
-            let message = format!("server {name:?} in {}: {problem}", file.display());
-            Failure::new(Exit::Usage, message).into()
+        entry.target(|variable| std::env::var(variable).ok()).map_err(|problems| {
+            let file = file.display();
+            let lines = problems.iter();
+            let lines = lines.map(|problem| format!("server {name:?} in {file}: {}", problem.text));
+            Failure::new(Exit::Usage, lines.collect::<Vec<_>>().join("\n")).into()
         })
     }
 
@@ -273,52 +285,88 @@ impl ServerEntry {
         values.for_each(|value| "(hidden)".clone_into(value));
     }
 
+    /// Adds environment variables that the entry does not set itself.
+    pub(super) fn add_variables(&mut self, variables: BTreeMap<String, String>) {
+        for (name, value) in variables {
+            self.env.entry(name).or_insert(value);
+        }
+    }
+
     /// Makes paths relative to the folder of the file absolute.
     pub(super) fn resolve(&mut self, folder: &Path) {
         self.oauth.iter_mut().for_each(|oauth| oauth.resolve(folder));
     }
 
-    /// The address or command, with environment variables filled in.
+    /// The address or command, with environment variables filled in, or all problems with it.
     pub(crate) fn target(
         &self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Target, String> {
-        let expand = |text: &String| expand_variables(text, &variable);
-        let all = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
-            map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect()
+    ) -> Result<Target, Vec<EntryProblem>> {
+        let mut problems = Vec::new();
+        let mut expand = |path: &[&str], text: &str| {
+            let (expanded, missing) = expand_variables(text, &variable);
+            problems.extend(missing.into_iter().map(|text| EntryProblem::new(path, text)));
+            expanded
         };
-        match (&self.url, &self.command) {
+        let target = match (&self.url, &self.command) {
             (Some(url), None) => {
-                let url = expand(url)?;
-                if !is_address(&url) {
-                    return Err(format!("{url} is not a server address"));
+                let expanded = expand(&["url"], url);
+                let headers = self.headers.iter();
+                let headers = headers
+                    .map(|(name, value)| (name.clone(), expand(&["headers", name], value)))
+                    .collect();
+                if problems.is_empty() && !is_address(&expanded) {
+                    let what = format!("{expanded} is not a server address");
+                    problems.push(EntryProblem::new(&["url"], what));
                 }
-                let (headers, oauth) = (all(&self.headers)?, self.oauth.clone().map(Box::new));
-                Ok(Target::Address(Address { url, headers, oauth }))
-            }
-            (None, Some(command)) if command.trim().is_empty() => {
-                Err("`command` is empty; name the program that is started".to_owned())
+                let oauth = self.oauth.clone().map(Box::new);
+                Target::Address(Address { url: expanded, headers, oauth })
             }
             (None, Some(command)) => {
-                let arguments: Result<Vec<_>, _> = self.args.iter().map(expand).collect();
-                Ok(Target::Command(Spawn {
-                    program: expand(command)?.into(),
-                    arguments: arguments?.into_iter().map(Into::into).collect(),
-                    environment: all(&self.env)?,
-                    folder: self.cwd.as_ref().map(expand).transpose()?,
-                }))
+                let program = expand(&["command"], command).into();
+                let arguments = self.args.iter().enumerate();
+                let arguments = arguments
+                    .map(|(index, value)| expand(&["args", &index.to_string()], value).into())
+                    .collect();
+                let environment = self.env.iter();
+                let environment = environment
+                    .map(|(name, value)| (name.clone(), expand(&["env", name], value)))
+                    .collect();
+                let folder = self.cwd.as_ref().map(|folder| expand(&["cwd"], folder));
+                if command.trim().is_empty() {
+                    let what = "`command` is empty; name the program that is started";
+                    problems.push(EntryProblem::new(&["command"], what));
+                }
+                Target::Command(Spawn { program, arguments, environment, folder })
             }
-            _ => Err("set either `url` or `command`".to_owned()),
-        }
+            _ => return Err(vec![EntryProblem::new(&[], "set either `url` or `command`")]),
+        };
+        if problems.is_empty() { Ok(target) } else { Err(problems) }
+    }
+}
+
+/// Problem of a server's entry, with the path of keys to its cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryProblem {
+    pub(crate) path: Vec<String>,
+    pub(crate) text: String,
+}
+
+impl EntryProblem {
+    pub(crate) fn new(path: &[&str], text: impl Into<String>) -> Self {
+        let path = path.iter().map(|key| (*key).to_owned()).collect();
+        Self { path, text: text.into() }
     }
 }
 
 /// Parses a file: our own TOML, or the JSON of other MCP hosts, of which only servers are read.
 fn parse(text: &str) -> Result<File, String> {
-    if !text.trim_start().starts_with('{') {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    if !text.trim_start().starts_with(['{', '/']) {
         return File::parse(text);
     }
-    let mut file: Value = serde_json::from_str(text).map_err(|error| json_problem(&error))?;
+    let mut file: Value =
+        serde_json::from_str(&blank_comments(text)).map_err(|error| json_problem(&error))?;
     let names = ["servers", "mcpServers", "mcp_servers"];
     let Some(name) = names.into_iter().find(|name| file.get(*name).is_some()) else {
         return Ok(File::default());
@@ -342,12 +390,16 @@ fn parse(text: &str) -> Result<File, String> {
 /// Keys of a server that are read from the file of another host.
 pub(super) const KNOWN: [&str; 6] = ["url", "headers", "command", "args", "env", "cwd"];
 
-/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` by environment variables.
+/// Mark at the beginning of files of some editors.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` by environment variables. Returns the
+/// problems with those that have no value.
 fn expand_variables(
     text: &str,
     variable: &impl Fn(&str) -> Option<String>,
-) -> Result<String, String> {
-    let mut expanded = String::new();
+) -> (String, Vec<String>) {
+    let (mut expanded, mut problems) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((inside, behind)) = after.split_once('}') else { break };
@@ -357,12 +409,20 @@ fn expand_variables(
         };
         let name = name.strip_prefix("env:").unwrap_or(name);
         let value = variable(name).or_else(|| default.map(str::to_owned));
-        let value = value.ok_or_else(|| format!("the environment variable {name} is not set"))?;
+        if value.is_none() {
+            problems.push(match name.contains(':') {
+                true => format!(
+                    "only the host that the file is for knows ${{{name}}}; put the value or an \
+                     environment variable in its place"
+                ),
+                false => format!("the environment variable {name} is not set"),
+            });
+        }
         expanded.push_str(before);
-        expanded.push_str(&value);
+        expanded.push_str(value.as_deref().unwrap_or_default());
         rest = behind;
     }
-    Ok(expanded + rest)
+    (expanded + rest, problems)
 }
 
 fn default_files() -> Vec<(PathBuf, Owner)> {
@@ -382,7 +442,10 @@ mod tests {
 
     fn target(file: &str, name: &str) -> Result<Target, String> {
         let variable = |name: &str| (name == "KEY").then(|| "secret".to_owned());
-        parse(file)?.servers.get(name).ok_or("no such name")?.target(variable)
+        let target = parse(file)?.servers.get(name).ok_or("no such name")?.target(variable);
+        target.map_err(|problems| {
+            problems.into_iter().map(|problem| problem.text).collect::<Vec<_>>().join("; ")
+        })
     }
 
     /// The JSON files of other hosts are read, and our own TOML has the same keys.
@@ -418,6 +481,11 @@ mod tests {
                     "headers": {"X-Key": "${KEY}"}}}}"#,
                 address("https://h/events"),
             ),
+            (
+                "\u{feff}// mine\n{\"mcpServers\": {\"it\": {\"url\": \"https://h/mcp\", /* as above */
+                    \"headers\": {\"X-Key\": \"${KEY}\",},},}}",
+                address("https://h/mcp"),
+            ),
         ] {
             assert_eq!(target(file, "it"), Ok(expected), "{file}");
         }
@@ -426,6 +494,11 @@ mod tests {
             (r#"{"mcpServers": {"it": {"url": "here"}}}"#, "not a server address"),
             (r#"{"mcpServers": {"it": {"command": " "}}}"#, "`command` is empty"),
             (r#"{"mcpServers": {"it": {"command": "${NONE}"}}}"#, "NONE"),
+            (
+                r#"{"mcpServers": {"it": {"url": "${ONE}", "headers": {"A": "${TWO}"}}}}"#,
+                "ONE is not set; the environment variable TWO",
+            ),
+            (r#"{"mcpServers": {"it": {"command": "${input:key}"}}}"#, "only the host"),
             (r#"{"mcpServers": {"it": 7}}"#, "found integer `7`"),
             ("servers = 7", "found integer `7`"),
             ("{", "line 1, column 1: the text ends"),

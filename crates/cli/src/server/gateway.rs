@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{HttpOptions, Trust};
+use mcp_flow::client::{HttpOptions, RevisionPolicy, Trust};
 use mcp_flow_gateway::{ApprovalRules, Gateway, Isolation, Pins, ToolPatterns, UpstreamSettings};
 
-use crate::client::connect::program;
+use crate::client::connect::{program, revision};
 use crate::client::logins::LoginOptions;
 use crate::client::target::Target;
-use crate::configuration::{AuthStyle, File, GatewayFile, IsolationStyle, ServerEntry};
+use crate::configuration::{
+    AuthStyle, EntryProblem, File, GatewayFile, IsolationStyle, ServerEntry,
+};
 use crate::exit::{Exit, Failure};
 use crate::server::offer::OfferOptions;
 use crate::server::store::{DEFAULT, StoreUrl};
@@ -61,48 +63,63 @@ pub(crate) fn settings(
     logins: &Arc<UserLogins>,
 ) -> anyhow::Result<Vec<UpstreamSettings>> {
     let mut all = Vec::new();
-    if let Some(path) = path {
-        let mut listed = GatewayFile::read(path)?;
-        let mut problems = Vec::new();
-        for (name, entry) in &listed.servers {
-            match upstream(name, entry, logins) {
-                Ok(settings) => all.push(settings),
-                Err(own) => problems.extend(own.into_iter().map(|own| (name.clone(), own))),
-            }
-        }
-        if let Err(invalid) = Gateway::check_names(listed.names()) {
-            problems.extend(invalid.problems);
-        }
-        for (name, problem) in &problems {
-            listed.add_problem(name, problem);
-        }
-        listed.check(path)?;
-    }
+    let listed = path.map(GatewayFile::read).transpose()?;
+    let listed = listed.map(|listed| add_listed(&mut all, listed, logins)).transpose()?;
     let mut problems = Vec::new();
+    let mut add = |name: &str, text: &str| problems.push(format!("[servers.{name}]: {text}"));
     for (name, entry) in file.servers.iter().filter(|(_, entry)| entry.gateway) {
-        match upstream(name, entry, logins) {
+        match upstream(name, entry, logins, &|variable| std::env::var(variable).ok()) {
             Ok(settings) => all.push(settings),
-            Err(own) => {
-                problems.extend(own.iter().map(|problem| format!("[servers.{name}]: {problem}")));
-            }
+            Err(own) => own.iter().for_each(|problem| add(name, &problem.text)),
         }
     }
     if let Err(invalid) = Gateway::check_names(all.iter().map(|known| known.name.as_str())) {
-        problems.extend(invalid.problems.into_iter().map(|(_, problem)| problem));
+        for (name, text) in invalid.problems {
+            let place = listed.as_ref().and_then(|listed| listed.place(&name));
+            let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+            add(&name, &format!("{text}{place}"));
+        }
     }
     if problems.is_empty() { Ok(all) } else { Err(usage(&problems.join("\n"))) }
+}
+
+/// Adds the servers of a gateway's file, which has no problems then.
+fn add_listed(
+    all: &mut Vec<UpstreamSettings>,
+    mut listed: GatewayFile,
+    logins: &Arc<UserLogins>,
+) -> anyhow::Result<GatewayFile> {
+    let mut problems = Vec::new();
+    for (name, entry) in &listed.servers {
+        match upstream(name, entry, logins, &|variable| listed.variable(variable)) {
+            Ok(settings) => all.push(settings),
+            Err(own) => problems.extend(own.into_iter().map(|own| (name.clone(), own))),
+        }
+    }
+    if let Err(invalid) = Gateway::check_names(listed.names()) {
+        let named = invalid.problems.into_iter();
+        problems.extend(named.map(|(name, text)| (name, EntryProblem::new(&[], text))));
+    }
+    for (name, problem) in &problems {
+        listed.add_problem(name, problem);
+    }
+    listed.check()?;
+    Ok(listed)
 }
 
 fn upstream(
     name: &str,
     entry: &ServerEntry,
     logins: &Arc<UserLogins>,
-) -> Result<UpstreamSettings, Vec<String>> {
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<UpstreamSettings, Vec<EntryProblem>> {
     let mut problems = check(entry);
-    let target = entry.target(|variable| std::env::var(variable).ok());
+    let target = entry.target(variable);
     let connected = match &target {
-        Ok(target) => connector(target, entry.auth),
-        Err(problem) => Err(vec![problem.clone()]),
+        Ok(target) => connector(target, entry.auth).map_err(|problems| {
+            problems.into_iter().map(|text| EntryProblem::new(&[], text)).collect()
+        }),
+        Err(problems) => Err(problems.clone()),
     };
     let (target, (connector, options)) = match (target, connected) {
         (Ok(target), Ok(connected)) if problems.is_empty() => (target, connected),
@@ -114,11 +131,15 @@ fn upstream(
     let mut settings = UpstreamSettings::new(name, connector.clone());
     if let (AuthStyle::User, Target::Address(address)) = (entry.auth, &target) {
         let accounts = logins.accounts(name, address, options, connector);
-        let accounts = accounts.map_err(|problem| vec![format!("{problem:#}")])?;
+        let accounts = accounts
+            .map_err(|problem| vec![EntryProblem::new(&["auth"], format!("{problem:#}"))])?;
         settings.accounts = Some(Arc::new(accounts));
     }
     // The values of environment variables may have changed as well.
     settings.fingerprint = format!("{target:?} {entry:?}");
+    if let Some(Ok(revision)) = entry.revision.as_deref().map(revision) {
+        settings.revision = RevisionPolicy::Only(revision);
+    }
     settings.isolation = match entry.isolation {
         IsolationStyle::Shared => Isolation::Shared,
         IsolationStyle::Session => Isolation::Session,
@@ -130,6 +151,7 @@ fn upstream(
     settings.connect_timeout = Duration::from_secs(entry.connect_seconds.max(1));
     settings.answer_timeout = Duration::from_secs(entry.answer_seconds.max(1));
     settings.result_limit = entry.result_bytes.max(SMALLEST_RESULT);
+    settings.spool_limit = entry.spool_bytes;
     settings.expose = ToolPatterns::new(&entry.expose);
     settings.rename = entry.rename.clone();
     settings.approve = ApprovalRules::new(entry.approve.as_slice());
@@ -140,22 +162,28 @@ fn upstream(
 }
 
 /// Problems with what is served of a server.
-fn check(entry: &ServerEntry) -> Vec<String> {
+fn check(entry: &ServerEntry) -> Vec<EntryProblem> {
     let mut problems = Vec::new();
     if !(1..=MAX_INSTANCES).contains(&entry.instances) {
         let given = entry.instances;
-        problems.push(format!("`instances` must be from 1 to {MAX_INSTANCES}, not {given}"));
+        let what = format!("`instances` must be from 1 to {MAX_INSTANCES}, not {given}");
+        problems.push(EntryProblem::new(&["instances"], what));
+    }
+    if let Some(Err(problem)) = entry.revision.as_deref().map(revision) {
+        problems.push(EntryProblem::new(&["revision"], format!("`revision`: {problem}")));
     }
     let mut used = BTreeMap::new();
     for (tool, new) in &entry.rename {
         let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
         if new.is_empty() || !new.chars().all(is_valid) {
-            problems.push(format!(
+            let what = format!(
                 "`rename.{tool}`: {new:?} is not a name of a tool; use letters, digits, `_`, `-` and `.`"
-            ));
+            );
+            problems.push(EntryProblem::new(&["rename", tool], what));
         }
         if let Some(other) = used.insert(new, tool) {
-            problems.push(format!("`rename`: {other} and {tool} are both renamed to {new:?}"));
+            let what = format!("`rename`: {other} and {tool} are both renamed to {new:?}");
+            problems.push(EntryProblem::new(&["rename", tool], what));
         }
     }
     problems

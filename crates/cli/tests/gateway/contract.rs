@@ -147,6 +147,54 @@ fn an_invalid_file_is_rejected_with_all_problems() {
     }
 }
 
+/// All problems of an entry have lines of their own, also those of another kind than the first, and
+/// those of a server that is in the configuration as well.
+#[test]
+fn problems_of_all_kinds_are_reported_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("servers.json");
+    let text = r#"// mine
+{"mcpServers": {
+"a": {"command": "true",
+"env": {"A": "${NONE_1}",
+"B": "${NONE_2}"},
+"instances": 0,
+"rename": {"x": "a b"},
+"revision": "2020-01-01"},
+"b": {"command": 7,
+"env": {"A": "${NONE_1}"},
+"instances": 0}
+}}"#;
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let ended = output(Command::new(PROGRAM).args(["stdio", "--gateway", &file]));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    let lines: Vec<_> = said.lines().collect();
+    let found = [4, 5, 6, 7, 8, 9, 10, 11].iter().zip(&lines);
+    let is_there = |(line, said): (&i32, &&str)| said.contains(&format!(": line {line}, "));
+    assert!(lines.len() == 8 && found.clone().all(is_there), "{said}");
+
+    std::fs::write(
+        &file,
+        "{\"mcpServers\": {\n\"a\": {\"command\": \"true\", \"aprove\": [\"*\"]}}}",
+    )
+    .unwrap();
+    let configuration = folder.path().join("config.toml");
+    std::fs::write(&configuration, "[servers.a]\ngateway = true\ncommand = \"true\"\n").unwrap();
+    let configuration = configuration.display().to_string();
+    let options = ["stdio", "--gateway", &file, "--config", &configuration];
+    let ended = output(Command::new(PROGRAM).args(options));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("[servers.a]: ") && said.contains(&format!("{file}: line 2, ")),
+        "{said}"
+    );
+    // A misspelt key may be one of a host, so it is only reported.
+    assert!(said.contains("did you mean `approve`?"), "{said}");
+}
+
 /// A call that needs approval waits until a person answers on the command line.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_approved_on_the_command_line() {

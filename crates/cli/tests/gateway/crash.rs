@@ -164,21 +164,33 @@ async fn a_stateless_client_and_a_stateless_upstream_go_on() {
 /// was killed among those that are alive.
 #[tokio::test]
 async fn a_stateless_client_hears_that_an_earlier_upstream_was_lost() {
-    for (store, is_rerun) in [("redb", false), ("redb", true), ("sqlite", false), ("sqlite", true)]
-    {
+    for (store, is_rerun, tool) in [
+        ("redb", false, "greet"),
+        ("redb", true, "greet"),
+        ("redb", true, "hello"),
+        ("sqlite", false, "greet"),
+        ("sqlite", true, "greet"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let mut upstream = earlier_upstream(folder.path());
         if is_rerun {
+            // By its own name, whatever it is called here.
             upstream["rerun"] = json!(["greet"]);
+            upstream["rename"] = json!({"greet": tool});
         }
+        let name = format!("up.{tool}");
         let (mut program, mut peer) = start_with(folder.path(), &upstream, store);
-        let asked = call(&mut peer, "up.greet", None, &json!({})).await["result"].clone();
+        let asked = call(&mut peer, &name, None, &json!({})).await["result"].clone();
         assert_eq!(asked["resultType"], "input_required", "{asked}");
         program.kill().await;
 
         let (_program, mut peer) = start_with(folder.path(), &upstream, store);
+        // The recovery runs meanwhile. It leaves what is called again.
+        for _ in 0..50 {
+            peer.call("tools/list", stateless(json!({}))).await;
+        }
         let responses = answers(&asked, &json!({"name": "Ada"}));
-        let answered = call(&mut peer, "up.greet", Some(&asked["requestState"]), &responses);
+        let answered = call(&mut peer, &name, Some(&asked["requestState"]), &responses);
         let answered = within("the outcome", answered).await;
         let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
         if is_rerun {

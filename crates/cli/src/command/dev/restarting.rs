@@ -1,6 +1,7 @@
 //! A server program whose processes can be ended while its clients stay.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use futures_util::future::{BoxFuture, join_all};
 use mcp_flow::client::Program;
@@ -13,11 +14,18 @@ use parking_lot::Mutex;
 pub(super) struct Restarting {
     program: Program,
     open: Mutex<Vec<Weak<dyn Transport>>>,
+    /// Time of the last start.
+    started: Mutex<Option<Instant>>,
 }
 
 impl Restarting {
     pub(super) fn new(program: Program) -> Self {
-        Self { program, open: Mutex::default() }
+        Self { program, open: Mutex::default(), started: Mutex::default() }
+    }
+
+    /// Time at which the program was started last.
+    pub(super) fn started(&self) -> Option<Instant> {
+        *self.started.lock()
     }
 
     /// Ends all processes. Requests that they have not answered are lost.
@@ -35,6 +43,8 @@ impl Connector for Restarting {
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
+            // Before it can write anything.
+            *self.started.lock() = Some(Instant::now());
             let transport = self.program.connect(inbox).await?;
             let mut open = self.open.lock();
             open.retain(|transport| transport.strong_count() > 0);

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use notify::event::{AccessKind, AccessMode, EventKind, MetadataKind, ModifyKind};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 /// Reports changed files, several at once as one change.
 pub(super) struct SourceWatch {
     watcher: RecommendedWatcher,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<(Instant, Event)>,
     watched: HashSet<PathBuf>,
     ignored: Vec<String>,
 }
@@ -27,7 +27,7 @@ impl SourceWatch {
             if let Ok(event) = event
                 && is_change(event.kind)
             {
-                let _ = sender.send(event);
+                let _ = sender.send((Instant::now(), event));
             }
         });
         let watcher = watcher.context("cannot watch files")?;
@@ -41,16 +41,16 @@ impl SourceWatch {
         Ok(watch)
     }
 
-    /// Waits for a change, and until there is no further one for a moment. `None` if nothing can be
-    /// watched any more.
-    pub(super) async fn changed(&mut self) -> Option<PathBuf> {
-        let mut changed = None;
+    /// Waits for a change, and until there is no further one for a moment. Returns the changed files,
+    /// each with the time of its first change; `None` if nothing can be watched any more.
+    pub(super) async fn changed(&mut self) -> Option<Vec<(PathBuf, Instant)>> {
+        let mut changed: Vec<(PathBuf, Instant)> = Vec::new();
         loop {
-            let event = match &changed {
-                None => self.events.recv().await?,
-                Some(path) => match tokio::time::timeout(QUIET, self.events.recv()).await {
+            let (at, event) = match changed.is_empty() {
+                true => self.events.recv().await?,
+                false => match tokio::time::timeout(QUIET, self.events.recv()).await {
                     Ok(event) => event?,
-                    Err(_) => return Some(PathBuf::clone(path)),
+                    Err(_) => return Some(changed),
                 },
             };
             for path in event.paths {
@@ -65,7 +65,10 @@ impl SourceWatch {
                         Err(error) => eprintln!("mcp-flow: {error:#}"),
                     }
                 }
-                changed.get_or_insert(path);
+                let is_new = changed.iter().all(|(known, _)| *known != path);
+                if is_new && changed.len() < MAX_CHANGES {
+                    changed.push((path, at));
+                }
             }
         }
     }
@@ -163,6 +166,9 @@ const IGNORED_ENDS: [&str; 7] = [".log", ".pyc", ".swp", ".swx", ".tmp", ".lock"
 /// Time without changes after which they are reported.
 const QUIET: Duration = Duration::from_millis(150);
 
+/// Limit on the changed files that are told apart.
+const MAX_CHANGES: usize = 100;
+
 const MAX_DIRECTORIES: usize = 10_000;
 
 #[cfg(test)]
@@ -199,11 +205,13 @@ mod tests {
         std::fs::create_dir(root.join("src/new")).unwrap();
         std::fs::write(root.join("src/main.py"), "x").unwrap();
         let limit = std::time::Duration::from_secs(20);
-        let changed = tokio::time::timeout(limit, watch.changed()).await;
-        assert_eq!(changed.expect("the change is seen"), Some(root.join("src/main.py")));
+        let mut first = async || {
+            let changed = tokio::time::timeout(limit, watch.changed()).await;
+            changed.expect("the change is seen").unwrap().swap_remove(0).0
+        };
+        assert_eq!(first().await, root.join("src/main.py"));
         // Directories that were added are watched as well.
         std::fs::write(root.join("src/new/other.py"), "x").unwrap();
-        let changed = tokio::time::timeout(limit, watch.changed()).await;
-        assert_eq!(changed.expect("the change is seen"), Some(root.join("src/new/other.py")));
+        assert_eq!(first().await, root.join("src/new/other.py"));
     }
 }
