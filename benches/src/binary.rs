@@ -108,4 +108,4 @@ pub(crate) fn profile() -> anyhow::Result<String> {
     Ok(name.context("this program is not in a build directory")?.to_string_lossy().into_owned())
 }
 
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

@@ -1,84 +1,24 @@
 //! Cost of the gateway: a small call over HTTP to a server, and to the same server behind a bridge, over
-//! HTTP and over stdio; memory for stopped upstreams, and while a gigabyte passes through.
+//! HTTP and over stdio, or behind rivals; memory for stopped upstreams, and while a gigabyte passes through.
 
+mod kind;
 mod memory;
-
-use std::path::Path;
 
 use serde::Serialize;
 
 use crate::{
     binary::Target,
-    http::{
-        Run,
-        era::Era,
-        load::{Load, measure},
-        sample::Sample,
-    },
-    listening::{Listening, Program, SERVE},
-    placement::{Cores, Placement},
+    http::{Run, load::Load, sample::Sample},
+    placement::Cores,
     report::{self, Environment, Threshold, megabytes, name},
 };
+use kind::Kind;
 
 /// Compare calls through the gateway with direct calls
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     run: Run,
-}
-
-/// The way of a call.
-#[derive(Clone, Copy)]
-enum Kind {
-    Direct,
-    /// To a server over Streamable HTTP.
-    Http,
-    /// To a server that the gateway starts.
-    Stdio,
-}
-
-impl Kind {
-    const ALL: [Self; 3] = [Self::Direct, Self::Http, Self::Stdio];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Http => "gateway to HTTP",
-            Self::Stdio => "gateway to stdio",
-        }
-    }
-
-    /// Starts the servers, and puts the load on the one that clients see.
-    fn measure(
-        self,
-        load: Load,
-        target: &Target,
-        mcp_flow: &Path,
-        placement: Placement,
-    ) -> anyhow::Result<Sample> {
-        let folder = target.scratch()?;
-        let words =
-            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let serve = words(&[&SERVE[..], &["--store", "memory:"]].concat());
-        let bridge = words(&["bridge", "--listen", "127.0.0.1:0", "--json"]);
-        let program = |arguments| Program { path: mcp_flow, arguments, folder: &folder };
-        match self {
-            Self::Direct => measure(program(&serve), Era::Stateless, load, placement, None),
-            Self::Http => {
-                let upstream = Listening::start(program(&serve), placement)?;
-                let mut arguments = bridge;
-                arguments.push(format!("http://{}/mcp", upstream.address));
-                measure(program(&arguments), Era::Stateless, load, placement, None)
-            }
-            Self::Stdio => {
-                let mut arguments = bridge;
-                arguments.push("--".to_owned());
-                arguments.push(mcp_flow.display().to_string());
-                arguments.extend(words(&["stdio", "--store", "memory:"]));
-                measure(program(&arguments), Era::Stateless, load, placement, None)
-            }
-        }
-    }
 }
 
 impl Arguments {
@@ -90,17 +30,27 @@ impl Arguments {
         let environment = Environment::describe()?;
         let placement = cores.place()?;
         let alone = Load { connections: 1, ..load };
-        let mut samples = Kind::ALL.map(|_| Vec::new());
-        let mut single = Kind::ALL.map(|_| Vec::new());
+        let rivals = Kind::rivals();
+        if rivals.is_empty() {
+            eprintln!("no rivals: interop/install installs them");
+        }
+        let kinds = [&Kind::OWN[..], &rivals].concat();
+        let mut samples = vec![Vec::new(); kinds.len()];
+        let mut single = samples.clone();
         for round in 1..=rounds {
-            for kind in Kind::ALL {
+            for (index, kind) in kinds.iter().enumerate() {
                 eprintln!("round {round} of {rounds}: {}", kind.label());
-                samples[kind as usize].push(kind.measure(load, &target, &mcp_flow, placement)?);
-                single[kind as usize].push(kind.measure(alone, &target, &mcp_flow, placement)?);
+                samples[index].push(kind.measure(load, &target, &mcp_flow, placement)?);
+                single[index].push(kind.measure(alone, &target, &mcp_flow, placement)?);
             }
         }
-        let medians = Kind::ALL.map(|kind| Sample::median_of(&samples[kind as usize]));
-        let [direct, http, _] = Kind::ALL.map(|kind| Sample::median_of(&single[kind as usize]));
+        let medians: Vec<_> = samples.iter().map(|samples| Sample::median_of(samples)).collect();
+        let [direct, http] = [0, 1].map(|index| Sample::median_of(&single[index]));
+        let (earlier, rivals) = (&samples[Kind::OWN.len() - 1], &samples[Kind::OWN.len()..]);
+        let ahead = rivals.iter().map(|rival| Sample::speed(earlier, rival));
+        let ahead = ahead.reduce(f64::min).map(|ahead| {
+            Threshold::at_least("gateway to stdio: calls/s of the fastest rival", 1.0, ahead)
+        });
         let added = http.p50_microseconds - direct.p50_microseconds;
         let cost = medians[2].cpu_microseconds_per_call - medians[0].cpu_microseconds_per_call;
         let folder = target.scratch()?;
@@ -121,8 +71,11 @@ impl Arguments {
                 Threshold::new("gateway to stdio: added CPU us per call", 15.0, cost),
                 Threshold::new("gateway with a gigabyte: growth in MB", 32.0, growth),
                 Threshold::new("gateway: KB for a stopped upstream", 100.0, stopped),
-            ],
-            kinds: Kind::ALL.map(|kind| (kind.label(), medians[kind as usize])),
+            ]
+            .into_iter()
+            .chain(ahead)
+            .collect(),
+            kinds: kinds.iter().map(|kind| kind.label()).zip(medians).collect(),
         };
         let saved = report::save(&target, "gateway.json", &results)?;
         Ok(format!("{}\n{saved}", results.show()))
@@ -136,8 +89,8 @@ struct Results {
     load: Load,
     rounds: u32,
     cores: Cores,
-    kinds: [(&'static str, Sample); 3],
-    holds: [Threshold; 5],
+    kinds: Vec<(String, Sample)>,
+    holds: Vec<Threshold>,
 }
 
 impl Results {
@@ -148,7 +101,7 @@ impl Results {
         rows.extend(self.kinds.iter().map(|(label, sample)| {
             let number = |number: f64| format!("{number:.0}");
             [
-                (*label).to_owned(),
+                label.clone(),
                 number(sample.calls_per_second),
                 number(sample.p50_microseconds),
                 number(sample.p99_microseconds),

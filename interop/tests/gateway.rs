@@ -79,11 +79,16 @@ fn rust_sdk() -> Value {
 /// The servers of the gateway: TypeScript SDK 1 and 2, the Python SDK, FastMCP and our own.
 fn servers() -> Value {
     let python = |maker: &str| json!({"command": here(PYTHON), "args": [here("python/server.py"), maker, "stdio"]});
+    let (mut earlier, mut later) = (python("fastmcp"), python("fastmcp"));
+    earlier["revision"] = json!("2025-11-25");
+    later["revision"] = json!("2026-07-28");
     json!({"mcpServers": {
         "everything": {"command": here(NODE), "args": [here(EVERYTHING), "stdio"]},
         "typescript": {"command": here(NODE), "args": [here(TYPESCRIPT), "--stdio"]},
         "official": python("official"),
         "fastmcp": python("fastmcp"),
+        "earlier": earlier,
+        "later": later,
         "own": {"command": program(), "args": ARGUMENTS},
     }})
 }
@@ -119,17 +124,25 @@ async fn use_all(client: &Client) {
     loop {
         let tools = client.tools().all().await.unwrap();
         let has = |name: &&str| tools.iter().any(|tool| tool.name == **name);
-        if ["everything.echo", "official.add", "fastmcp.add", "rmcp.add", "own.calculator.add"]
-            .iter()
-            .all(has)
-        {
+        let expected =
+            ["everything.echo", "official.add", "fastmcp.add", "earlier.add", "later.add"];
+        if expected.iter().chain(&["rmcp.add", "own.calculator.add"]).all(has) {
             break;
         }
         changes.next().await.unwrap().unwrap();
     }
     let echo = client.call_tool("everything.echo", json!({"message": "hi"})).await.unwrap();
     assert_eq!(echo.text(), "Echo: hi");
-    for name in ["official.add", "fastmcp.add", "rmcp.add", "own.calculator.add"] {
+    // FastMCP in both eras as well.
+    let adding = [
+        "official.add",
+        "fastmcp.add",
+        "earlier.add",
+        "later.add",
+        "rmcp.add",
+        "own.calculator.add",
+    ];
+    for name in adding {
         let sum = client.call_tool(name, json!({"a": 2, "b": 3})).await.unwrap();
         assert_eq!(sum.text(), "5", "{name}");
     }
