@@ -180,14 +180,11 @@ fn server_of(
         "limited" => {
             flows.limits(SessionLimits { sessions_per_owner: 1, ..SessionLimits::default() })
         }
-<<<<<<< HEAD
         "signals" => {
             let order =
                 async |flow: Flow, _: Map<String, Value>| flow.wait_for::<u64>("paid").await;
             flows.flows(vec![OfferedFlow::new("order", order)])
         }
-=======
->>>>>>> audit21
         "small" => flows.limits(SessionLimits { metadata: 16, ..SessionLimits::default() }),
         "full" => flows.store(Arc::new(FullStore)),
         "" | "early" | "inline" => flows,
