@@ -52,7 +52,7 @@ impl ReloadSignal {
     /// Completes at the next signal.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 }
