@@ -2,7 +2,7 @@
 //! a signal, to test clients.
 
 mod ledger;
-mod order;
+mod paid_order;
 mod sleeper;
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use ledger::{append_tool, ledger};
-pub(crate) use order::order;
+pub(crate) use paid_order::paid_order;
 pub(crate) use sleeper::sleeper;
 
 /// Creates the tools `echo`, `sleep`, `fail` and `panic`.

@@ -118,7 +118,7 @@ pub(crate) struct OfferOptions {
     #[arg(long, conflicts_with = "stateless", help_heading = "Sessions")]
     no_interaction: bool,
 
-    /// Add the tools echo, sleep, fail and panic and the flows sleeper and order, to test clients
+    /// Add the tools echo, sleep, fail and panic and the flows sleeper and paid_order, to test clients
     #[arg(long, help_heading = "Content")]
     diagnostics: bool,
 
@@ -322,7 +322,7 @@ impl OfferOptions {
             _ => server,
         };
         if self.diagnostics {
-            flows = flows.flows(diagnostics::sleeper()).flows(diagnostics::order());
+            flows = flows.flows(diagnostics::sleeper()).flows(diagnostics::paid_order());
         }
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));

@@ -94,7 +94,7 @@ async fn signals_reach_sessions_at_rest_and_on_a_server() {
     peer.initialize(Revision::V2025_11_25).await;
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let order = json!({"toolName": "order"});
+        let order = json!({"toolName": "paid_order"});
         let started = peer.call("interaction.start", order).await["result"].clone();
         ids.push(started["sessionId"].as_str().unwrap().to_owned());
     }
@@ -149,7 +149,7 @@ async fn links_work_on_the_next_server_until_they_are_revoked() {
     for name in ["Ada", "Bob"] {
         let mut peer = streamable::connect(address(&server), std::future::ready(()));
         peer.initialize(Revision::V2025_11_25).await;
-        let params = json!({"toolName": "order", "initialParams": {"customer": name}});
+        let params = json!({"toolName": "paid_order", "initialParams": {"customer": name}});
         let started = peer.call("interaction.start", params).await["result"].clone();
         let id = started["sessionId"].as_str().unwrap().to_owned();
         let state = peer.call("interaction.getState", json!({"sessionId": id})).await;

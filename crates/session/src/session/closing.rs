@@ -119,6 +119,7 @@ impl Session {
         self.wrong.clear();
         self.queued.clear();
         self.timers.clear();
+        self.signal_waits.clear();
         self.closing = Some(ending);
     }
 

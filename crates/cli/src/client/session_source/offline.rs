@@ -56,7 +56,7 @@ impl OfflineSessions {
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
         let flows = Interaction::builder().flows(mcp_flow_examples::flows());
-        let flows = flows.flows(diagnostics::order()).store(store.clone());
+        let flows = flows.flows(diagnostics::paid_order()).store(store.clone());
         let (recorded, calls) = (ToolLibrary::offline(), OfflineCalls::new());
         let call = calls.flow();
         let library = recorded.clone();

@@ -1,4 +1,4 @@
-//! The flow `order`: asks who orders, makes a link to pay, and waits for the signal that it was paid.
+//! The flow `paid_order`: asks who orders, makes a link to pay, and waits for the signal that it was paid.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mcp_flow::IntoFlows;
 use mcp_flow::prelude::*;
 use mcp_flow::question::text;
 
-/// Result of the flow `order`.
+/// Result of the flow `paid_order`.
 #[data]
 #[derive(Debug)]
 struct Shipped {
@@ -17,12 +17,12 @@ struct Shipped {
 }
 
 /// Creates the flow.
-pub(crate) fn order() -> impl IntoFlows {
+pub(crate) fn paid_order() -> impl IntoFlows {
     flows![take_order]
 }
 
 /// Take an order, and ship it when the signal `paid` arrives with the amount
-#[flow(name = "order")]
+#[flow(name = "paid_order")]
 async fn take_order(flow: Flow) -> FlowResult<Shipped> {
     let customer = flow.ask("customer", text("Who orders?").length(1..=100)).await?;
     flow.label("customer", &customer)?;
