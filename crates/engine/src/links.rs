@@ -71,7 +71,8 @@ impl Engine {
     pub async fn find_link(&self, token: &str) -> Result<FoundLink, EngineError> {
         let (id, token) = split(token).ok_or(EngineError::NotFound)?;
         let (_, session) = self.read_any_journal(id).await?.ok_or(EngineError::NotFound)?;
-        if session.ended.is_some() || self.expired(&session).is_some() {
+        let has_ended = session.ended.is_some() || session.closing.is_some();
+        if has_ended || self.expired(&session).is_some() {
             return Err(EngineError::NotFound);
         }
         // Their digests, so that the time tells nothing of the tokens.

@@ -434,3 +434,50 @@ fn older_programs_leave_closing_sessions_alone() {
     let json = serde_json::to_value(&begun).unwrap();
     assert_eq!(json, json!({"end_begun": {"ending": {"cancelled": {}}, "at": 1}}));
 }
+
+/// A session that closes waits for no signal any more: its compensations run, also in another
+/// process, and neither signals nor links reach it.
+#[tokio::test]
+async fn sessions_that_wait_for_signals_are_compensated() {
+    async fn order(flow: Flow, gate: Arc<Semaphore>) -> FlowResult<u64> {
+        let book = flow.step("book", || async { Ok::<_, String>(()) });
+        let undo = move || {
+            let gate = Arc::clone(&gate);
+            async move { gate.acquire().await.map(drop) }
+        };
+        book.compensate(undo).await?;
+        flow.set("url", flow.link("paid")?)?;
+        flow.wait_for("paid").await
+    }
+    for restarts in [false, true] {
+        let (store, gate) = (Arc::new(MemoryStore::new()), Arc::new(Semaphore::new(0)));
+        let build = || {
+            let gate = Arc::clone(&gate);
+            let order = move |flow, _: NoParams| order(flow, Arc::clone(&gate));
+            let engine = Engine::builder(Arc::clone(&store) as Arc<dyn Store>).limits(no_linger());
+            let engine = engine.flow(Definition::new("order", order)).build();
+            engine.set_link_base("https://h");
+            engine
+        };
+        let mut engine = build();
+        let id = engine.start(start("order")).await.unwrap().id;
+        let data = engine.inspect(id, &me()).await.unwrap().data;
+        let token = data["url"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        engine.cancel(id, &me(), None).await.unwrap();
+        if restarts {
+            engine.shutdown().await;
+            engine = build();
+            engine.start_maintenance();
+        }
+        let closing = engine.view(id, &me()).await.unwrap();
+        assert!(!closing.is_asleep() && closing.awaits.is_empty(), "{closing:?}");
+        let late = engine.signal(id, &me(), "paid", json!(1)).await;
+        assert!(matches!(late, Err(EngineError::AlreadyCancelled)), "{late:?}");
+        let late = engine.use_link(&token, json!(1), None).await;
+        assert!(matches!(late, Err(EngineError::NotFound)), "{late:?}");
+        gate.add_permits(1);
+        let end = wait(&engine, id).await;
+        assert!(matches!(ended(&end).ending, Ending::Cancelled { .. }), "{end:?}");
+        engine.shutdown().await;
+    }
+}

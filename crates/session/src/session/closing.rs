@@ -120,6 +120,7 @@ impl Session {
         self.queued.clear();
         self.timers.clear();
         self.signal_waits.clear();
+        self.signals.clear();
         self.closing = Some(ending);
     }
 
