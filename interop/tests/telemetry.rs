@@ -61,7 +61,8 @@ impl Collector {
     }
 
     async fn span(&mut self, name: &str) -> Value {
-        self.find("traces", |span| span["name"] == name).await.0
+        let found = timeout(LIMIT, self.find("traces", |span| span["name"] == name)).await;
+        found.unwrap_or_else(|_| panic!("waited {LIMIT:?} for the span {name:?}")).0
     }
 
     /// A server that exports here; its batches are sent soon.
@@ -330,7 +331,7 @@ async fn a_resumed_session_is_linked_to_its_start() {
     let (handler, _) = collector.find("traces", is_parent).await;
     assert_eq!(handler["parentSpanId"], call["spanId"], "{handler:#}");
     let link = &question["links"][0];
-    let answering = collector.span("interaction.respond").await;
+    let answering = collector.span("interaction.respond register").await;
     assert_eq!(link["traceId"], answering["traceId"], "{question:#}");
     let is_append =
         |span: &Value| span["name"] == "store append" && span["traceId"] == answering["traceId"];

@@ -51,7 +51,7 @@ pub struct Spooled {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpoolError {
-    /// What is left of the message is too long.
+    /// The rest of the message is too long.
     #[error("the message has more than {0} bytes besides its large content")]
     TooLong(usize),
     /// The files would be larger than allowed.

@@ -31,7 +31,7 @@ struct Level {
 /// A string that has begun.
 #[derive(Debug)]
 struct OpenString {
-    /// Where it begins in the rest of the message.
+    /// Position in the rest of the message at which it begins.
     start: usize,
     is_escaped: bool,
     is_name: bool,
