@@ -43,7 +43,7 @@ impl ReloadSignal {
 
     /// Never completes.
     pub(crate) async fn next(&mut self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -76,7 +76,7 @@ impl Entry {
 pub enum RecordedQuestion {
     /// A parameter answered it.
     Given(Value),
-    /// It was asked, under this number. [`Replay::answer`] returns its answer.
+    /// It was asked, under this number. [`Replay::answer`](super::Replay::answer) returns its answer.
     Asked(u32),
     /// The journal ends before it: ask it.
     New,
@@ -89,7 +89,7 @@ pub enum RecordedQuestion {
 /// The journal's record of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedTimer {
-    /// It was set, under this number. [`Replay::fired`] tells when it fires.
+    /// It was set, under this number. [`Replay::fired`](super::Replay::fired) tells when it fires.
     Set(u32),
     /// The journal ends before it: set it.
     New,
@@ -100,7 +100,7 @@ pub enum RecordedTimer {
 /// The journal's record of a wait for a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedSignalWait {
-    /// It began, under this number. [`Replay::signal`] returns the signal.
+    /// It began, under this number. [`Replay::signal`](super::Replay::signal) returns the signal.
     Awaited(u32),
     /// The journal ends before it: wait.
     New,
