@@ -31,6 +31,7 @@ pub fn schema_cost(schema: &Value) -> Option<u64> {
 
 /// Returns whether a schema that can be checked in reasonable time refers to itself, so that the cost
 /// of a check depends on the value; `None` if it cannot.
+#[cfg(feature = "complete")]
 pub(crate) fn affordable_recursion(schema: &Value) -> Option<bool> {
     let mut estimator = Estimator::of(schema);
     let cost = estimator.cost(schema, ENDLESS, 0)?;
