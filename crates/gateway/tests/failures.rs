@@ -226,7 +226,7 @@ async fn schemas_that_hide_the_tools_of_others_are_replaced() {
     }
 }
 
-/// What a caller learns of a failure has neither the command nor the address nor the output of an
+/// Errors that callers get have neither the command nor the address nor the output of an
 /// upstream, which may have secrets; the operator's status has all of it.
 #[tokio::test]
 async fn failures_tell_callers_no_secrets() {

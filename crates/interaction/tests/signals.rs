@@ -66,7 +66,7 @@ async fn clients_see_what_a_session_waits_for() {
     );
 }
 
-/// What follows a signal is pushed once, to the client that follows the session, whoever sends it.
+/// The next prompt after a signal is pushed once, to the client that follows the session, whoever sends it.
 #[tokio::test]
 async fn what_follows_a_signal_is_pushed() {
     let server = server();

@@ -1,4 +1,4 @@
-//! What rmcp's further example servers show: structured results, choices in forms, tasks and rounds of
+//! Features of the further example servers of rmcp: structured results, choices in forms, tasks and rounds of
 //! input with a sealed state; by pipes, a socket and Streamable HTTP.
 
 use std::collections::BTreeMap;

@@ -343,7 +343,7 @@ fn files_stay_within_the_line_limit() {
     assert!(long.is_empty(), "look for the second idea in {long:?}");
 }
 
-/// What a crate embeds is in its package: in its directory, outside of what is excluded.
+/// Files that a crate embeds are in its package: in its directory, outside of what is excluded.
 #[test]
 fn embedded_files_are_packaged_with_their_crate() {
     let (mut count, mut outside) = (0, Vec::new());
